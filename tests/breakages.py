@@ -162,6 +162,23 @@ BREAKAGES = (
     trace_file("a segment may miss rows", "joined and bounds[-1] == rows", "joined"),
     saved_runs("any checkpoint is attached", "if found != origin.fingerprint:", "if False:"),
     saved_runs("the options of a checkpoint are forgotten", "dict(origin.options) | dict(", "dict() | dict("),
+    saved_runs("another prompt of several is shown", "alone(file.trace, shown - 1)", "alone(file.trace, 0)"),
+    of("views/panels/panel.py", "views/test_traces_in_the_window")(
+        "what a run lacks is offered all the same", "    button.setEnabled(not why and on)", "    button.setEnabled(on)"
+    ),
+    of("views/panels/panel.py", "views/test_traces_in_the_window")(
+        "nothing is attached from a panel",
+        "        self.attach_button.clicked.connect(self.attach_wanted)\n",
+        "",
+    ),
+    of("views/panels/compare.py", "views/test_traces_in_the_window")(
+        "a comparison that failed leaves another sentence",
+        "        if unanswered and self._refused:",
+        "        if False:",
+    ),
+    of("views/panels/interventions.py", "views/panels/test_lacking")(
+        "what transformers cannot change is offered", "CHANGES if name in ANYWHERE else (*CHANGES, INSIDE)", "CHANGES"
+    ),
     of("model/engine/interface.py", "model/engine/test_saved_runs")(
         "logits that were not kept are read", "row < handle.run.first_logit_row:", "row < 0:"
     ),
@@ -480,7 +497,9 @@ BREAKAGES = (
         "for part in (config, said, text)",
     ),
     of("model/engine/engine.py", "app/test_engine", "app/test_prompt_commands")(
-        "decoding runs past the end", "if token in checkpoint.ends and not past_end:", "if False:"
+        "decoding runs past the end",
+        "        if token in checkpoint.ends and not past_end:\n            break",
+        "        pass",
     ),
     timeline("play runs past the end", "(cut or self._queued_steps or self._playing)", "cut"),
     tokenizer(
@@ -940,13 +959,10 @@ BREAKAGES = (
         "views/test_races",
     ),
     panel("an answer about another run is drawn", " and reading.run is self.session.run", "", "views/test_races"),
-    panel("a picture of another run is heard", "if self.is_current and (of", "if True and (of", "views/test_races"),
-    panel(
-        "what is pointed at outlives its run",
-        "self.session.selection.point_at(Hover())",
-        "pass",
-        "views/test_races",
+    of("app/session/session.py", "views/test_races")(
+        "what is pointed at outlives its run", "self.selection.point_at(Hover())", "pass"
     ),
+    panel("a picture of another run is heard", "if self.is_current and (of", "if True and (of", "views/test_races"),
     wording("a head's name is head first", 'return f"L{layer}H{head}"', 'return f"L{head}H{layer}"'),
     wording(
         "counts are in units of 1,024",
@@ -1036,6 +1052,11 @@ BREAKAGES = (
     ),
     of("model/runs/alone.py", "model/notebooks/test_run")(
         "a prompt of a batch keeps its padding", "rows, padding = slice(0, stop), None", "pass"
+    ),
+    of("model/engine/engine.py", "app/test_prompt_commands")(
+        "all of a batch decode past their ends",
+        "                ended.setdefault(batch, trace.length)",
+        "                pass",
     ),
     of("model/notebooks/run.py", "model/notebooks/test_run")(
         "how a token was drawn is forgotten", "run.about = replace(run.about, drawn=drawn)", "pass"

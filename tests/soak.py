@@ -42,6 +42,7 @@ from PySide6.QtCore import (
     QEvent,
     QEventLoop,
     QMessageLogContext,
+    QMimeData,
     QObject,
     QPoint,
     QPointF,
@@ -49,9 +50,10 @@ from PySide6.QtCore import (
     Qt,
     QTimer,
     QtMsgType,
+    QUrl,
     qInstallMessageHandler,
 )
-from PySide6.QtGui import QKeySequence
+from PySide6.QtGui import QDropEvent, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -96,6 +98,7 @@ FLAT: Final = 0.05
 """How much of its mean a measured thing may grow over the later half."""
 WORDS: Final = ("the", "cat", "sat", "on", "a", "mat", "and", "purple", "plums", "Hark!", "who", "goes", "there?", "7")
 CHECKPOINTS: Final = ("first", "second", "third")
+TRACES: Final = ("one.safetensors", "other.safetensors")
 WRITE_CHECKPOINTS: Final = """
 import sys
 from pathlib import Path
@@ -482,10 +485,31 @@ def board(window: MainWindow, draw: random.Random) -> None:
     tools = (panel.scores, panel.average, panel.difference, panel.before, panel.after, panel.clear, panel.pin_button)
     push(draw.choice(tools))
     choose(draw.choice(panel.boxes), draw)
+    if draw.random() < 0.4:
+        reorder(panel, draw)
     for card in panel.grid.cards[:1]:
         touch(card.heatmap, draw)
         if draw.random() < 0.3:
             wheel(card.heatmap, card.heatmap.plot.center(), draw.randrange(-3, 6))
+
+
+def reorder(panel: BoardPanel, draw: random.Random) -> None:
+    """Carry a head to the place of another by its name, or move it with Ctrl and an arrow."""
+    cards = panel.grid.cards
+    if not cards:
+        return
+    card, other = draw.choice(cards), draw.choice(cards)
+    if draw.random() < 0.5:
+        card.heatmap.setFocus()
+        arrows = (Qt.Key.Key_Left, Qt.Key.Key_Right, Qt.Key.Key_Up, Qt.Key.Key_Down, Qt.Key.Key_Delete)
+        for _ in range(draw.randrange(1, 4)):
+            QTest.keyClick(card.heatmap, draw.choice(arrows), Qt.KeyboardModifier.ControlModifier)
+        return
+    start, end = card.name.geometry().center(), card.mapFromGlobal(other.mapToGlobal(other.rect().center()))
+    QTest.mousePress(card, Qt.MouseButton.LeftButton, pos=start)
+    for share in (0.3, 0.7, 1.0):
+        QTest.mouseMove(card, start + (end - start) * share)
+    QTest.mouseRelease(card, Qt.MouseButton.LeftButton, pos=end)
 
 
 def note(window: MainWindow, draw: random.Random) -> None:
@@ -706,6 +730,8 @@ def open_checkpoint(window: MainWindow, draw: random.Random) -> None:
     if not isinstance(dialog, OpenDialog):
         return
     write(dialog.path, str(folder_of(window) / draw.choice((*CHECKPOINTS, *CHECKPOINTS, "nowhere"))))
+    if draw.random() < 0.3:
+        push(dialog.via)
     until(lambda: not window.session.jobs.has("outline"))
     QTest.keyClick(dialog.path, Qt.Key.Key_Return)
     if draw.random() < 0.3:
@@ -753,6 +779,36 @@ def keep_session(window: MainWindow, draw: random.Random) -> None:
         window.files.sessions.save_to(str(file))
     else:
         window.files.sessions.open(str(file))
+
+
+def drop_trace(window: MainWindow, draw: random.Random) -> None:
+    """Save the run as a trace, or drop one that was saved on the window, also while something else is opened."""
+    file = folder_of(window) / draw.choice(TRACES)
+    if draw.random() < 0.3 or not file.exists():
+        window.files.runs.save_to(str(file))
+        until(lambda: not window.session.jobs.has("export"))
+        return
+    if draw.random() < 0.3:
+        draw.choice((change_format, open_bundled, attach))(window, draw)
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(file))])
+    copied, button, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(window, QDropEvent(QPointF(300, 300), copied, data, button, none))
+    until(lambda: not window.session.jobs.has("outline"))
+    if draw.random() < 0.7:
+        until(lambda: not window.session.jobs.has("open"))
+
+
+def attach(window: MainWindow, draw: random.Random) -> None:
+    """Give the run of a trace a checkpoint, the right one or another, and do something else meanwhile."""
+    if draw.random() < 0.2:
+        press(window, "attach")
+        close_dialogs()
+    place = draw.choice((None, *CHECKPOINTS, "nowhere"))
+    window.session.attaching.attach(None if place is None else str(folder_of(window) / place), confirmed=bool(place))
+    if draw.random() < 0.5:
+        QTest.qWait(draw.randrange(100))
+        draw.choice((type_prompt, step, play, back, cancel, lens, board, pin))(window, draw)
 
 
 def kill_engine(window: MainWindow, draw: random.Random) -> None:
@@ -805,6 +861,8 @@ ACTIONS: Final[dict[Act, int]] = {
     change_format: 1,
     export: 4,
     keep_session: 2,
+    drop_trace: 5,
+    attach: 4,
 }
 """Every action, and how often it comes among the others."""
 

@@ -105,6 +105,62 @@ def test_what_is_stated_is_compared_to_its_digits(stated: str, found: object, ho
     assert same(stated, found) is holds
 
 
+STUDIES = {
+    "prompts = [ropewalk.repeated_ids": """
+once = torch.randint(model.cfg.d_vocab, (5, 24))
+_, cache = model.run_with_cache(torch.cat([once, once], 1))
+layers = range(model.cfg.n_layers)
+scores = torch.stack([cache["pattern", layer].diagonal(-23, -2, -1).mean((0, -1)) for layer in layers])
+""",
+    "patch = model.patch(clean": """
+clean, corrupted = model.to_tokens("to be or not to be"), model.to_tokens("to be if not to be")
+right, wrong = model.to_single_token(" or"), model.to_single_token(" if")
+_, cache = model.run_with_cache(clean)
+def metric(logits):
+    return logits[0, -1, right] - logits[0, -1, wrong]
+by_position = patching.get_act_patch_resid_pre(model, corrupted, cache, metric)
+by_head = patching.get_act_patch_attn_head_out_all_pos(model, corrupted, cache, metric)
+""",
+    "found = run.attribution(": """
+tokens = model.to_tokens("to be or not to be")
+directions = model.tokens_to_residual_directions(torch.tensor([right, wrong]))
+logits, cache = model.run_with_cache(tokens)
+parts = cache.apply_ln_to_stack(cache.stack_head_results(pos_slice=-1), pos_slice=-1)
+heads = parts @ (directions[0] - directions[1])
+gradients = {}
+model.add_hook(lambda name: name.endswith("pattern"), lambda grad, hook: gradients.update({hook.name: grad}), "bwd")
+metric(model(tokens)).backward()
+model.reset_hooks()
+""",
+    "to_itself = ropewalk": """
+def to_itself(pattern, hook):
+    pattern[:, 3] = torch.eye(6)
+    return pattern
+logits = model.run_with_hooks("to be or not to be", fwd_hooks=[("blocks.1.attn.hook_pattern", to_itself)])
+""",
+}
+"""Of each study of the page a line that it has, and the same as TransformerLens's pages would write it."""
+
+
+def statements(source: str) -> int:
+    """How many there are, without imports and lines that only show a value."""
+    lines = source.splitlines()
+    return sum(
+        isinstance(one, ast.stmt)
+        and not isinstance(one, ast.Import | ast.ImportFrom)
+        and not (isinstance(one, ast.Expr) and GIVES in lines[(one.end_lineno or 1) - 1])
+        for one in ast.walk(ast.parse(source))
+    )
+
+
+@pytest.mark.parametrize("begins", STUDIES)
+def test_a_study_is_not_longer_than_in_transformer_lens(begins: str) -> None:
+    (ours,) = (block for block in blocks("docs/python.md", "python") if begins in block)
+    row = f"{statements(ours)} | {statements(STUDIES[begins])} |"
+    assert statements(ours) < statements(STUDIES[begins])
+    assert row in page("docs/python.md")
+
+
 def test_every_name_of_the_package_is_there_and_on_its_page() -> None:
     assert set(ropewalk.__all__) == set(ropewalk._MODULES)
     for name in ropewalk.__all__:

@@ -135,11 +135,17 @@ def _capture_all(parsed: argparse.Namespace, model_handle: ModelHandle) -> None:
             changed = _stretch(parsed, model_handle, len(some[0].read.ids))
             reads = [one.read for one in some]
             batch = engine.run_batch(
-                model_handle, reads, steps=parsed.steps, logits=parsed.logits, interventions=changed
+                model_handle,
+                reads,
+                steps=parsed.steps,
+                logits=parsed.logits,
+                interventions=changed,
+                past_end=parsed.ignore_eos,
             )
             for one, handle in zip(some, finished(batch), strict=True):
-                drawn = [Sampling()] * parsed.steps
+                drawn = [Sampling()] * handle.run.steps
                 finished(engine.save_steps(handle, one.out, parsed.pattern, drawn=drawn))
+                say_end(handle.run, parsed.steps)
                 _say(one.out, handle)
                 done += 1
     except BaseException:

@@ -92,7 +92,8 @@ def _lines(session: Session) -> Iterator[tuple[str, str]]:
     if card is not None:
         yield "Model", card.name
         yield "Family", card.family
-        yield "Parameters", f"{card.parameters:,}"
+        if card.parameters:
+            yield "Parameters", f"{card.parameters:,}"
         there = f" of {session.elsewhere}" if session.elsewhere else ""
         yield "Computed", f"{card.dtype} on {card.device}{there}"
     run = session.run

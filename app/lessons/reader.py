@@ -334,7 +334,8 @@ class _Reader:
         now = stamp({key: value for key, value in table.values.items() if key not in ("read", *below)})
         if table.text("read", "") != now:
             why = f'nobody has read this against its claims as it stands; whoever has writes read = "{now}"'
-            self.unread.append(Problem(self.path, table.broken("", "read").line, why))
+            beside = "".join(f"\n    {claim}" for claim in _beside(table.values))
+            self.unread.append(Problem(self.path, table.broken("", "read").line, why + beside))
 
     def _claims_of_check(self, table: Table, read: Check) -> tuple[Claim, ...]:
         """What decides the texts, the answer and the known mistakes of a check, for whatever is drawn."""
@@ -581,3 +582,12 @@ def _sample(draw: Draw) -> Value:
     """One value that a draw may give, to try expressions with."""
     middle = draw.choices[len(draw.choices) // 2]
     return (middle,) * draw.count if draw.count else middle
+
+
+def _beside(values: Mapping[str, Any]) -> Iterator[str]:
+    """What is said in a table and in the checks inside it, each piece with what decides it, for whoever reads them."""
+    for claim in values.get("claims", ()):
+        said, held = (one if isinstance(one, list) else [one] for one in (claim.get("says"), claim.get("holds")))
+        yield f"{' | '.join(map(str, said))}  ←  {' and '.join(map(str, held))}"
+    for asked in values.get("check", ()):
+        yield from _beside(asked)

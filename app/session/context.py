@@ -62,6 +62,9 @@ class SessionContext(Protocol):
     ) -> None:
         """Begin a job; ``call`` is given the engine in use."""
 
+    def notice(self, sentence: str) -> None:
+        """Say that something ended as it should."""
+
     def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run."""
 

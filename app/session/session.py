@@ -65,6 +65,8 @@ class Session(QObject):
         A ``JobProgress``, or None when nothing takes long.
     failed(sentence, details)
         Something could not be done; what was on screen stays.
+    noticed(sentence)
+        Something ended as it should, of which a person is told until the run goes on.
     settled()
         No job is left, so everything asked for has been answered.
     cancelled()
@@ -94,6 +96,7 @@ class Session(QObject):
     model_changed = Signal(object)
     progress_changed = Signal(object)
     failed = Signal(str, str)
+    noticed = Signal(str)
     settled = Signal()
     cancelled = Signal()
 
@@ -467,6 +470,10 @@ class Session(QObject):
             self.fail,
             what="Giving memory back",
         )
+
+    def notice(self, sentence: str) -> None:
+        """Say that something ended as it should."""
+        self.noticed.emit(sentence)
 
     def fail(self, failure: Failure, refused: Prompt | None = None) -> None:
         """Say what went wrong; ``refused`` is the prompt that an offer, once accepted, is to run.

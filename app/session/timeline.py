@@ -246,7 +246,7 @@ class Timeline(QObject):
             self._queued_steps = 0
             self.pause()
             sentence = f"The text ends here, with {run.tokens[run.length - 1].inline}; step or play again to go on."
-            self._session.fail(Failure(sentence))
+            self._session.notice(sentence)
         elif self._queued_steps:
             self._queued_steps -= 1
             self.step()

@@ -24,6 +24,8 @@ from ropewalk.model.errors import CheckpointError
 CONFIG = "adapter_config.json"
 SAFETENSORS, TORCH = "adapter_model.safetensors", "adapter_model.bin"
 PREFIX = "base_model.model."
+MAGNITUDE = "lora_magnitude_vector"
+"""What a DoRA adapter has of each matrix besides."""
 PARTS = re.compile(
     r"(?P<module>.+)\.(?P<part>lora_A|lora_B|lora_embedding_A|lora_embedding_B|lora_magnitude_vector)(?:\.weight)?"
 )
@@ -136,7 +138,7 @@ def open_adapter(path: Path) -> Adapter:
     fields = Fields(read_json(folder / CONFIG), f"{CONFIG} of {_name(folder)}")
     _check_kind(fields, folder)
     rank = fields.count("r", default=8)
-    fields.raw("use_dora", default=None)
+    is_dora = fields.flag("use_dora", default=False)
     scales = _Scales(fields, rank)
     if unread := fields.unread(INERT | frozenset(REFUSED)):
         odd = [name for name in unread if fields.values[name] not in (False, 0, "", [], {})]
@@ -148,6 +150,10 @@ def open_adapter(path: Path) -> Adapter:
     files = _files(folder)
     changes, whole = _sorted_out(files, folder)
     for module, change in changes.items():
+        if is_dora and "lora_A" in change.parts and MAGNITUDE not in change.parts:
+            raise CheckpointError(
+                f"{_name(folder)} is a DoRA adapter, but holds no magnitudes of {module}; download it again."
+            )
         stored = files.tensors[change.parts.get("lora_A") or change.parts["lora_embedding_A"]]
         change.scale = scales.of(module, stored.shape[0] if stored.shape else 0)
     return Adapter(
@@ -261,7 +267,7 @@ def _sorted_out(files: TensorFile, folder: Path) -> tuple[dict[str, Change], dic
             )
     for module, change in changes.items():
         pairs = ({"lora_A", "lora_B"}, {"lora_embedding_A", "lora_embedding_B"})
-        found = set(change.parts) - {"lora_magnitude_vector"}
+        found = set(change.parts) - {MAGNITUDE}
         if found not in pairs:
             raise CheckpointError(
                 f"{_name(folder)} holds {', '.join(sorted(found)) or 'a magnitude alone'} of {module:.120}, but A and "
@@ -277,7 +283,7 @@ def _summary(files: TensorFile, changes: Mapping[str, Change], whole: Mapping[st
     kinds = sorted({module.rpartition(".")[2] for module in changes})
     named = [change.parts.get("lora_A") or change.parts["lora_embedding_A"] for change in changes.values()]
     ranks = sorted({files.tensors[name].shape[0] for name in named})
-    dora = "DoRA" if any("lora_magnitude_vector" in one.parts for one in changes.values()) else "LoRA"
+    dora = "DoRA" if any(MAGNITUDE in one.parts for one in changes.values()) else "LoRA"
     between = "" if not ranks else f" of rank {ranks[0]}" + (f" to {ranks[-1]}" if len(ranks) > 1 else "")
     taken = f", and {len(whole)} weights of its own" if whole else ""
     return f"{dora}{between} on {len(changes)} matrices ({', '.join(kinds)[:120]}){taken}"

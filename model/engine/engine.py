@@ -309,8 +309,14 @@ def run_batch(
     steps: int = 0,
     logits: Logits | None = None,
     interventions: Sequence[Intervention] = (),
+    past_end: bool = False,
 ) -> Steps[tuple[RunHandle, ...]]:
     """Prefill prompts of equal length together and decode greedily after each; a run of its own for every prompt.
+
+    Parameters
+    ----------
+    past_end
+        As in :func:`step`; the others of the batch go on after one that ends.
 
     Raises
     ------
@@ -329,13 +335,19 @@ def run_batch(
         checkpoint, ids, logits=logits, chunk=chunk_rows(checkpoint.config, length), interventions=interventions
     )
     trace, seconds = yield from _timed(captured)
+    ended: dict[int, int] = {}
     for done in range(steps):
         row = trace.length - 1
         drawn = [running.row_logits(checkpoint, trace, row, batch=batch)[0] for batch in range(trace.batch)]
         tokens = [draw(one, Sampling(), row) for one in drawn]
         yield Progress(done, steps, "Decoding")
         trace = yield from _renamed(running.append_steps(checkpoint, trace, tokens), done, steps)
-    alone = [trace.prompt(batch) for batch in range(len(prompts))]
+        for batch, token in enumerate(tokens):
+            if token in checkpoint.ends and not past_end:
+                ended.setdefault(batch, trace.length)
+        if len(ended) == len(prompts):
+            break
+    alone = [trace.prompt(batch).at(ended.get(batch, trace.length)) for batch in range(len(prompts))]
     return tuple(
         _described(model_handle, one, prompt, seconds, _cell(one, (0, 0)))
         for one, prompt in zip(alone, prompts, strict=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import torch
 
 from ropewalk.model.checkpoints import available_devices, device_of
+from ropewalk.model.checkpoints.formats.hub_cache import place_of
 from ropewalk.model.checkpoints.opening import BUNDLED, free_bytes
 from ropewalk.model.decoder.cache import GROWTH, Rows
 from ropewalk.model.decoder.config import ModelConfig
@@ -87,7 +88,7 @@ def open_file(path: Path, options: Options | None = None) -> ModelHandle:
         name=f"{f'{origin.name}, a trace' if origin.name else path.name}{which}",
         path=str(path.absolute()),
         config=trace.config,
-        parameters=parameters(trace.config).total,
+        parameters=parameters(trace.config).total if "rotation" in can else 0,
         weight_bytes=0,
         device="cpu",
         dtype=str(trace.dtype).removeprefix("torch."),
@@ -104,9 +105,16 @@ def open_file(path: Path, options: Options | None = None) -> ModelHandle:
         options=((PROMPT, shown),) if prompts > 1 else (),
         notice=" ".join(file.notes),
         can=frozenset(can),
-        advice="attach its checkpoint" + (f" ({called(origin)})" if origin.name else ""),
+        advice=_advice(trace, origin),
         origin=origin,
     )
+
+
+def _advice(trace: Trace, origin: Origin) -> str:
+    """What to do about what the run cannot."""
+    if trace.ids is None:
+        return "it was given vectors, not tokens, so no checkpoint can go on with it"
+    return "attach its checkpoint" + (f" ({called(origin)})" if origin.name else "")
 
 
 def _one_prompt(file: TraceFile, shown: Option) -> TraceFile:
@@ -257,7 +265,7 @@ def check_is_origin(origin: Origin, path: str | None, options: Options) -> Steps
     place = BUNDLED if path is None else Path(path)
     if not place.exists():
         raise CheckpointError(f"There is nothing at {place}; check the path.")
-    found = yield from fingerprint_steps(place, str(options.get(ADAPTER, "")))
+    found = yield from fingerprint_steps(place_of(place).path, str(options.get(ADAPTER, "")))
     if not origin.fingerprint:
         raise OtherCheckpointError(
             f"The trace does not say which checkpoint it was made with, so nothing tells whether it was {place.name}; "

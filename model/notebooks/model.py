@@ -44,9 +44,14 @@ class Model(Source):
     def decoder(self) -> Decoder:
         """Ropewalk's own decoder, with its hook points; refused in a sentence where there is none."""
         raise TraceError(
-            f"{self.name} does not run in Ropewalk's own decoder, which this needs; open a checkpoint of it with "
-            "ropewalk.open."
+            f"{self.name} does not run in Ropewalk's own decoder, which this needs; where its family is one that "
+            "ropewalk.open takes, open its folder so."
         )
+
+    def __repr__(self) -> str:
+        """Its name and its shape."""
+        c = self.config
+        return f"<Model {self.name}: {c.layers} layers of {c.heads} heads, {c.kv_heads} kv heads>"
 
     def capture(
         self,

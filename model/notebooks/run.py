@@ -295,9 +295,9 @@ class Run:
         Raises
         ------
         TraceError
-            For prompts of different lengths, which go on one at a time, and for another number of tokens.
+            For prompts with padding after them, which go on one at a time, and for another number of tokens.
         """
-        if self.trace.padding is not None:
+        if self.trace.padding is not None and not bool(self.trace.padding[:, -1].all()):
             raise TraceError("Prompts of different lengths cannot go on together; go on with one of them, run[0].")
         given: list[Any] = [tokens]
         if isinstance(tokens, Sequence | np.ndarray | Tensor) and not isinstance(tokens, str) and whole(tokens) is None:
@@ -329,6 +329,11 @@ class Run:
         return token_id(token, self.model.tokenizer, self.trace.config.vocabulary)
 
     # Pictures and files -----------------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        """The model by its name, and how much it ran."""
+        prompts = "1 prompt of" if len(self) == 1 else f"{len(self)} prompts of up to"
+        return f"<Run of {self.model.name}: {prompts} {self.trace.length} tokens>"
 
     def _repr_html_(self) -> str:
         """Every head of the first prompt as a small picture, and its tokens."""

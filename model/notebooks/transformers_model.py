@@ -63,9 +63,25 @@ class TransformersNotebookModel(Model):
             is what its decoder reads; the encoder reads ``input_ids`` of these, or else the prompt too.
         """
         self.model.check_interventions(interventions)
+        self._check_inputs(inputs)
         batch = batch_of(prompts, self.tokenizer, mask, special=special, interventions=interventions)
         asked = [Prompt(text, special=special) for text in batch.texts]
         return Run(self._run(batch, interventions, logits, branch, inputs), self, asked)
+
+    def _check_inputs(self, inputs: Mapping[str, Any] | None) -> None:
+        """Refuse what a run says itself: it would be right for the prompt, and missing from the first step on.
+
+        Raises
+        ------
+        PromptError
+            With what to give instead.
+        """
+        if not isinstance(inputs, Mapping | None):
+            raise PromptError(f"Inputs are named, such as {{'pixel_values': …}}, but {inputs!r:.40} was given.")
+        prefix = "decoder_" if self.model.is_encoder_decoder else ""
+        for name in inputs or {}:
+            if name in (f"{prefix}input_ids", f"{prefix}attention_mask", "past_key_values", "cache"):
+                raise PromptError(f"A run makes {name} itself, from its prompt and mask; leave it out of inputs.")
 
     def append(self, trace: Trace, ids: Sequence[int]) -> Trace:
         """Decode one step with the model's own cache: a token for each prompt."""

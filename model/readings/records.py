@@ -205,6 +205,7 @@ class ModelCard:
     path: str
     config: ModelConfig
     parameters: int
+    """How many numbers its weights are; 0 where nobody knows, as of a trace of a model that transformers ran."""
     weight_bytes: int
     device: str
     dtype: str

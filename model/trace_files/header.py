@@ -1,7 +1,7 @@
 """What a trace file says of a run beside its tensors: everything that is needed to go on with it.
 
-Each field of :class:`TraceHeader` is a key of the file's metadata, as JSON. Files of Ropewalk 0.2 and before lack those
-with a default. No torch here.
+Each field of :class:`TraceHeader` is a key of the file's metadata, as JSON. Files of Ropewalk 0.1 lack those with a
+default. No torch here.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ run, and nothing is fetched.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ import transformers
 from torch import Tensor
 from transformers.utils import logging
 
+from ropewalk.model.checkpoints.config_file import read_json
 from ropewalk.model.checkpoints.opening import DTYPES, Outline, device_of, dtype_of, free_bytes
 from ropewalk.model.checkpoints.tokenizers.beside import tokenizer_beside
 from ropewalk.model.decoder.config import ModelConfig
@@ -35,6 +37,9 @@ from ropewalk.model.transformers_models.threads import on_thread
 CONFIG = "config.json"
 LOCAL = {"local_files_only": True, "trust_remote_code": False}
 """What every call of transformers is told."""
+DEPTH = re.compile(r"layers?$|depth$|blocks$")
+MOST_LAYERS = 10_000
+"""How deep a model may say it is: transformers counts to it before anybody could stop it."""
 AUTOMATIC = ("AutoModelForCausalLM", "AutoModelForSeq2SeqLM", "AutoModelForImageTextToText", "AutoModel")
 """Where a class is looked for when the config names none."""
 
@@ -190,11 +195,22 @@ def read_config(folder: Path) -> Any:
     """
     if not (folder / CONFIG).is_file():
         raise CheckpointError(f"{folder.name} is no folder with a {CONFIG}, which is what transformers opens.")
+    for name, count in _counts(read_json(folder / CONFIG)):
+        if DEPTH.search(name) and count > MOST_LAYERS:
+            raise CheckpointError(f"{CONFIG} of {folder.name} says {name} is {count:,}, which no model has.")
     try:
         with _quietly():
             return transformers.AutoConfig.from_pretrained(folder, **LOCAL)
     except Exception as error:
         raise _refusal(folder, error) from error
+
+
+def _counts(found: Any) -> Iterator[tuple[str, int]]:
+    """Every whole number of a config, with its name."""
+    if isinstance(found, dict):
+        yield from ((name, value) for name, value in found.items() if isinstance(value, int))
+    for value in found.values() if isinstance(found, dict) else found if isinstance(found, list) else ():
+        yield from _counts(value)
 
 
 def class_of(config: Any) -> Any:
@@ -205,7 +221,8 @@ def class_of(config: Any) -> Any:
     CheckpointError
         When there is none.
     """
-    for name in config.architectures or ():
+    named = config.architectures
+    for name in named if isinstance(named, list) else ():
         found = getattr(transformers, str(name), None)
         if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel):
             return found

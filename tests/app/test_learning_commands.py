@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -150,3 +152,19 @@ def test_a_lesson_with_nothing_left_to_do_passes_and_one_that_nobody_has_read_do
     assert "missing.toml" in missing
     assert unread == "unread.toml: not read as it stands: 1; read it, and write the stamps."
     assert captured.out.count("every number is there") == 2
+
+
+def test_a_changed_step_is_shown_beside_its_claims(capsys: pytest.CaptureFixture[str]) -> None:
+    lesson = resource("lessons") / "14-drawing-a-token.toml"
+    source = lesson.read_text(encoding="utf-8")
+    stamps = re.findall(r'^read = "(\w+)"$', source, re.MULTILINE)
+    Path("unread.toml").write_text(source.replace(stamps[1], "00000000", 1), encoding="utf-8")
+    assert typed("lessons", "unread.toml") == 1
+    _, head, *beside = capsys.readouterr().out.splitlines()
+    assert head.endswith(f'writes read = "{stamps[1]}"')
+    step = tomllib.loads(source)["step"][0]
+    decides = [claim for one in (step, *step.get("check", ())) for claim in one.get("claims", ())]
+    assert len(beside) == len(decides) > 0
+    for line, claim in zip(beside, decides, strict=True):
+        for one in (claim["says"], claim["holds"]):
+            assert all(part in line for part in (one if isinstance(one, list) else [one]))

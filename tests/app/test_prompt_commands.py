@@ -12,6 +12,7 @@ from PySide6.QtGui import QImage
 from safetensors import safe_open
 
 from ropewalk.app.files.shot import Shot
+from ropewalk.model.trace_files.trace_file import load_trace
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures.shot import take
 from ropewalk.views.pictures.snapshot import picture
@@ -70,6 +71,30 @@ def test_decoding_stops_where_the_text_ends_and_says_so(run: Run, tiny: Path, tm
     assert (status, err) == (0, said)
     assert f"{3 + at} rows (2 of the prompt)" in out
     assert "8 rows (2 of the prompt)" in run("capture", folder, *asked, "--ignore-eos", "--out", file)[1]
+
+
+def test_in_a_batch_each_text_ends_on_its_own(run: Run, tiny: Path, tmp_path: Path) -> None:
+    free = [json.loads(run("generate", tiny, "--prompt", text, "--steps", 6, "--json")[1]) for text in ("hi", "ab")]
+    first, second = (one["ids"] for one in free)
+    at = next(at for at in range(5) if first[at] not in first[:at] and first[at] not in second)
+    folder = shutil.copytree(tiny, tmp_path / "ending")
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    (folder / "config.json").write_text(json.dumps(config | {"eos_token_id": first[at]}), encoding="utf-8")
+    (tmp_path / "prompts").write_text("hi\nab\n")
+    asked = ("capture", folder, "--prompts", tmp_path / "prompts", "--steps", 6, "--out", tmp_path / "{n}.safetensors")
+    status, _, err = run(*asked)
+    assert (status, err.splitlines()) == (
+        0,
+        [f"The text ends after {at + 1} of 6 tokens, with {free[0]['tokens'][at]}; --ignore-eos decodes on."],
+    )
+    ended, other = (load_trace(tmp_path / f"{n}.safetensors") for n in (0, 1))
+    assert ended.trace.ids is not None
+    assert other.trace.ids is not None
+    assert ended.trace.ids[0, 2:].tolist() == first[: at + 1]
+    assert len(ended.about.drawn) == at + 1
+    assert other.trace.ids[0, 2:].tolist() == second
+    assert run(*asked, "--existing", "replace", "--ignore-eos")[0] == 0
+    assert load_trace(tmp_path / "0.safetensors").trace.length == 8
 
 
 @pytest.mark.parametrize("command", ["generate", "heads"])

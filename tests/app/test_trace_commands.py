@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from safetensors import safe_open
 
 import ropewalk
@@ -42,7 +43,8 @@ def test_info_says_what_a_trace_is(run: Run, trace: Path, tiny: Path) -> None:
     for said in (
         "8 rows, 6 of the prompt",
         f"tiny {tiny}",
-        "weights        none",
+        "weights        none\n",
+        "tokenizer      none\n",
         "prompt         abcabc",
         "run.safetensors is a trace of 8 tokens",
     ):
@@ -86,6 +88,9 @@ def test_a_picture_of_a_trace_is_asked_for_like_any(run: Run, trace: Path, tmp_p
     ["heads", "--prompt", "abc"],
     ["heads", "--repeat", "8"],
     ["heads", "--layers", "1"],
+    ["heads", "--ignore", "mine"],
+    ["info", "--family", "llama"],
+    ["ledger", "--layers", "1"],
     ["generate", "--prompt", "abc", "--steps", "1"],
     ["capture", "--ids", "1,2", "--out", "x.safetensors"],
     ["capture", "--chat", "--out", "x.safetensors"],
@@ -228,6 +233,15 @@ def test_of_several_prompts_in_a_file_the_first_goes_on(run: Run, tiny: Path, tm
     status, said, err = run("generate", path, "--checkpoint", tiny, "--steps", 3, "--json")
     assert status == 0, err
     assert json.loads(said)["ids"] == model.capture("abc").decode(3).ids[0, 3:].tolist()
+
+
+def test_a_run_of_vectors_says_that_nothing_goes_on_with_it(run: Run, tiny: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    ropewalk.open(tiny).capture(torch.zeros(1, 3, 32)).save(path)
+    status, _, err = run("generate", path, "--steps", 1)
+    assert status == 1
+    assert one_sentence(err)
+    assert err.endswith("it was given vectors, not tokens, so no checkpoint can go on with it.\n")
 
 
 def test_an_adapter_is_told_from_another(run: Run, tiny: Path, tmp_path: Path) -> None:

@@ -43,6 +43,8 @@ def test_every_command_that_runs_a_prompt_takes_it(run: Run, folder: Path, tmp_p
     assert {row["layer"] for row in rows if row["score"] == "induction"} == {0, 1}
     out = tmp_path / "run.safetensors"
     assert run("capture", folder, *via, "--ids", "5,6,7", "--steps", 2, "--out", out)[0] == 0
+    assert "parameters     unknown\n" in run("info", out)[1]  # the file says nothing of the blocks
+    assert json.loads(run("info", out, "--json")[1])["parameters"] is None
     again = json.loads(run("generate", out, "--checkpoint", folder, "--steps", 2, "--json")[1])
     assert again["ids"][-2:] == made["ids"][-2:]
 

@@ -99,6 +99,15 @@ def test_a_board_that_has_heads_gets_no_others(window: MainWindow) -> None:
     assert window.session.board.now.heads == ((0, 1),)
 
 
+def test_no_field_of_a_panel_that_a_key_brought_takes_the_next_key(window: MainWindow) -> None:
+    window.resize(1600, 900)  # all maps fit, so that the buttons that turn the page go
+    snapshot.wait_until_drawn(window)
+    QTest.keyClick(window, Qt.Key.Key_B, ALT)
+    snapshot.wait_until_drawn(window)
+    QTest.keyClick(window, Qt.Key.Key_D)
+    assert walks(window)
+
+
 @pytest.mark.parametrize(("name", "key"), MOMENTS)
 def test_the_readme_shows_it_with_its_key(name: str, key: str) -> None:
     page = (ROOT / "README.md").read_text(encoding="utf-8")

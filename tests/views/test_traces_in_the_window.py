@@ -12,6 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QFileDialog
 
 from ropewalk.model.engine import engine
+from ropewalk.model.errors import RopewalkError
 from ropewalk.model.options import ADAPTER, TRANSFORMERS, VIA
 from ropewalk.model.progress import finished
 from ropewalk.model.readings.records import Sampling
@@ -23,7 +24,7 @@ from ropewalk.views.pictures import snapshot
 from ropewalk.views.stage.workspaces import NAMED
 from ropewalk.views.window.open_dialog import OpenDialog
 from tests.app.tiny_checkpoint import write_checkpoint
-from tests.views.driving import click, front, opened_window, run_of
+from tests.views.driving import click, front, opened_window, run_of, settle
 from tests.views.measuring import faults
 
 SMALL = (1366, 768)
@@ -158,9 +159,38 @@ def test_nothing_of_a_trace_is_cut_off_or_covered(window: MainWindow) -> None:
             window.show_workspace(name)
         else:
             window.reveal(name)
-        snapshot.wait_until_drawn(window)
+        for _ in range(2):  # the lessons are read a turn after they are seen
+            snapshot.wait_until_drawn(window)
+            settle(window.session)
         snapshot.settle(window)
         QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)  # what helped to make the panels
         found += [f"{name}: {fault}" for fault in faults(window)]
     assert window.size().toTuple() == SMALL
     assert found == []
+
+
+def test_two_that_cannot_be_compared_say_why_where_the_maps_would_be(window: MainWindow, several: Path) -> None:
+    session = window.session
+    session.baseline.pin()
+    panel = front(window, "compare")
+    session.opening.open(str(several))
+    with pytest.raises(RopewalkError, match="no token in common"):
+        snapshot.wait_until_drawn(window)
+    snapshot.settle(window)
+    assert panel.notice.text() == "A and B have no token in common, so no rows can be compared; run one text on both."
+    assert panel.notice.isVisible()
+    assert not panel.body.isVisible()
+
+
+def test_the_built_in_model_is_attached_without_a_question(window: MainWindow, tmp_path: Path) -> None:
+    model = finished(engine.open_model(None, "cpu", "float32"))
+    path = tmp_path / "built_in.safetensors"
+    engine.save(finished(engine.run(model, Prompt("abc"), 1, (0, 0))), path)
+    window.session.opening.open(str(path))
+    snapshot.wait_until_drawn(window)
+    panel = front(window, "lens")
+    assert panel.notice.text().endswith("; attach its checkpoint (the built-in model).")
+    click(window, panel.attach_button)
+    assert not window.findChildren(QFileDialog)
+    assert panel.body.isVisible()
+    assert window.status.facts.text().startswith("built-in model · ")

@@ -1,4 +1,4 @@
-"""Every button says what it does, and nothing on screen is a word that only its author knows."""
+"""Every button and field says what it does, and nothing on screen is a word that only its author knows."""
 
 from __future__ import annotations
 
@@ -7,12 +7,24 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QPainter
-from PySide6.QtWidgets import QAbstractButton, QLabel, QScrollBar, QTabBar
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSlider,
+    QAbstractSpinBox,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QScrollBar,
+    QTabBar,
+    QWidget,
+)
 
 from ropewalk.model.decoder.interventions import AblateHeads, RopeOff
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.plots.charts.plot import Plot
 from ropewalk.views.style import wording
 from tests.views.driving import click, front, opened_window, run_of
 
@@ -47,6 +59,37 @@ def test_every_button_has_a_tooltip_that_says_more_than_its_name(window: MainWin
         if len(one.toolTip()) <= len(one.text()) or " " not in one.toolTip()
     ]
     assert silent == []
+
+
+def fields(window: MainWindow) -> list[QWidget]:
+    """What a number, a choice or a text is put into."""
+    kinds = (QAbstractSpinBox, QAbstractSlider, QComboBox, QLineEdit)
+    own = (QAbstractSpinBox, QComboBox)  # which have a line of their own
+    return [
+        one
+        for one in window.findChildren(QWidget)
+        if isinstance(one, kinds) and not isinstance(one, QScrollBar) and not isinstance(one.parent(), own)
+    ]
+
+
+def test_every_field_says_what_it_is_for_and_takes_the_keys(window: MainWindow) -> None:
+    found = fields(window)
+    assert len(found) > 30
+    silent = [f"{type(one.parent()).__name__}: {one.accessibleName()!r}" for one in found if " " not in one.toolTip()]
+    assert silent == []
+    out_of_reach = [one.accessibleName() for one in found if not one.focusPolicy() & Qt.FocusPolicy.TabFocus]
+    assert out_of_reach == []
+
+
+def test_whatever_takes_the_keys_has_a_name(window: MainWindow) -> None:
+    named = (*fields(window), *buttons(window), *window.findChildren(Plot))
+    nameless = [
+        f"{type(one).__name__} in {type(one.parent()).__name__}"
+        for one in named
+        if one.focusPolicy() != Qt.FocusPolicy.NoFocus
+        and not (one.accessibleName() or (isinstance(one, QAbstractButton) and one.text()))
+    ]
+    assert nameless == []
 
 
 def test_no_button_and_no_title_is_an_authors_word(window: MainWindow) -> None:

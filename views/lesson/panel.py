@@ -95,6 +95,7 @@ class LessonPanel(Panel):
         row = QHBoxLayout()
         self.chooser = QComboBox()
         self.chooser.setAccessibleName("Lesson")
+        self.chooser.setToolTip("Open another lesson.")
         self.chooser.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.chooser.setMinimumContentsLength(8)
         self.chooser.activated.connect(self._choose)

@@ -97,9 +97,9 @@ class BoardPanel(Panel):
         self.hear(self.grid.pointed, self._point)
         self.hear(self.grid.viewed, self._look)
         self.hear(self.grid.chosen, self._choose)
-        self.grid.removed.connect(self._remove)
-        self.grid.note_wanted.connect(self._note)
-        self.grid.moved.connect(self._move)
+        self.hear(self.grid.removed, self._remove)
+        self.hear(self.grid.note_wanted, self._note)
+        self.hear(self.grid.moved, self._move)
         session.board.changed.connect(self._on_board)
         session.run_changed.connect(self._on_run_changed)
         session.selection.changed.connect(self._name_pin)
@@ -446,7 +446,7 @@ class BoardPanel(Panel):
             (self.average if shown.levels.scale != "diverging" else self.difference).setChecked(False)
 
     def _move(self, shown: CardMap, other: CardMap) -> None:
-        if shown.head is not None and other.head is not None:
+        if shown.head is not None and other.head in self.heads:  # the maps of another board are still to come
             self.session.board.move(*shown.head, self.heads.index(other.head))
 
     def _note(self, shown: CardMap) -> None:

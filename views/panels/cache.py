@@ -60,6 +60,7 @@ class CachePanel(Panel):
             self.pages.addWidget(page)
         self.page_box = QComboBox()
         self.page_box.setAccessibleName("What the cache panel shows")
+        self.page_box.setToolTip("Turn to what the cache holds, how it grows, a plan, or the proof.")
         self.page_box.addItems(list(self.PAGES))
         self.page_box.currentIndexChanged.connect(self.pages.setCurrentIndex)
         self.head_row.addWidget(self.page_box)

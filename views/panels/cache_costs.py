@@ -151,10 +151,14 @@ class Planner(QWidget):
         self.run: Run | None = None
         self.context, self.batch = QSpinBox(), QSpinBox()
         labels = []
-        for box, name, most in ((self.context, "context", 100_000_000), (self.batch, "batch", 100_000)):
+        for box, name, most, tip in (
+            (self.context, "context", 100_000_000, "Positions that the planned cache holds."),
+            (self.batch, "batch", 100_000, "Sequences that the planned cache holds."),
+        ):
             box.setRange(1, most)
             box.setGroupSeparatorShown(True)
             box.setAccessibleName(f"Planned {name}")
+            box.setToolTip(tip)
             box.setFixedWidth(9 * theme.current().size("body"))
             box.valueChanged.connect(self._plan)
             label = plain_label(name, "label")

@@ -187,11 +187,14 @@ class ComparePanel(Panel):
         self._layout.setContentsMargins(0, 0, 0, 0)
         self._layout.addLayout(maps, 3)
         self._layout.addLayout(words, 1)
+        self._refused = ""
+        session.failed.connect(self._on_failed)
         session.baseline.changed.connect(self._on_baseline)
         self._on_baseline(session.baseline.run)
 
     def question(self, run: Run, selection: Selection) -> Question | None:
         """Ask for the difference, where there is one to have."""
+        self._refused = ""
         if self._refusal(run):
             return None
         return AskHeadDifference(selection.layer, selection.head)
@@ -279,6 +282,17 @@ class ComparePanel(Panel):
         self.unpin_button.setEnabled(baseline is not None)
         self.refresh()
 
+    def _on_failed(self, sentence: str, details: str) -> None:
+        self._refused = sentence
+
+    def _on_settled(self) -> None:
+        """Say in the place of the maps why these two could not be compared."""
+        unanswered = self.name in self._awaited and not self.session.busy and self.session.engines.gone is None
+        super()._on_settled()
+        if unanswered and self._refused:
+            self.describe("")
+            self.explain(self._refused)
+
     def _pick(self, query: int, key: int) -> None:
         if max(query, key) >= len(self._rows):
             return
@@ -296,7 +310,7 @@ def _sentence(a: Run, b: Run) -> str:
     if a is b or a.run_id == b.run_id:
         return "A is this run: change something"
     if a.model.name != b.model.name:
-        return f"A: {a.model.name}, B: {b.model.name}"
+        return f"A: {wording.model_name(a.model.name)}, B: {wording.model_name(b.model.name)}"
     changed = [sorted({label for spec in run.specs for label in spec.interventions}) for run in (a, b)]
     changes = [", ".join(labels) or "unchanged" for labels in changed]
     if a.prompt != b.prompt:

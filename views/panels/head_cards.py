@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from PySide6.QtCore import QPoint, QRect, QRectF, QSize, Qt, Signal, SignalInstance
-from PySide6.QtGui import QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
+from PySide6.QtGui import QHideEvent, QKeyEvent, QMouseEvent, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QApplication, QHBoxLayout, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.model.readings.records import Tile
@@ -79,6 +79,7 @@ class HeadCard(QWidget):
         layout.addLayout(self._head)
         layout.addWidget(self.heatmap, 1)
         self._say_what_they_do("this head")
+        self.heatmap.setAccessibleName("Weights of a head")  # until it shows one
         self.theme_changed()
 
     def _button(self, wanted: SignalInstance) -> QToolButton:
@@ -90,6 +91,8 @@ class HeadCard(QWidget):
 
     def show_map(self, shown: CardMap, labels: tuple[str, ...], whole: int) -> None:
         """Draw a map of a run of so many tokens."""
+        if self.shown is not None and self.shown.head != shown.head:
+            self._let_go()  # what was carried stands elsewhere now
         self.shown, name, heatmap = shown, shown.name, self.heatmap
         self.name.setText(name)
         self.say_note(shown.note)
@@ -174,10 +177,19 @@ class HeadCard(QWidget):
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
         """Put it where it was carried."""
+        if self._let_go():
+            self.carried.emit(self.mapToParent(event.position().toPoint()), True)
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Carry nothing that cannot be seen."""
+        super().hideEvent(event)
+        self._let_go()
+
+    def _let_go(self) -> bool:
+        """Carry the card no further; says whether it was carried."""
         carried, self._pressed, self._is_carried = self._is_carried, None, False
         self.unsetCursor()
-        if carried:
-            self.carried.emit(self.mapToParent(event.position().toPoint()), True)
+        return carried
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Take the head off by key, while the focus is in its map."""
@@ -247,6 +259,7 @@ class CardGrid(QWidget):
             card.show_map(shown, labels, whole)
         for place, card in enumerate(self._made):
             card.setVisible(place < self._count)
+            card.aim(False)
         self.arrange()
 
     def _card(self) -> HeadCard:

@@ -49,6 +49,7 @@ class NeedsPanel(Panel):
         self.token = QComboBox()
         self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
         self.token.setAccessibleName("Token whose logit is followed")
+        self.token.setToolTip("Token whose logit the heads are measured by.")
         self.token.activated.connect(self._on_token)
         self.run_button = QPushButton("Ablate each head")
         self.run_button.setToolTip(
@@ -117,9 +118,7 @@ class NeedsPanel(Panel):
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Put the words beside the maps where the panel is low, so that the heads can be seen."""
         super().resizeEvent(event)
-        low = self.height() < 20 * theme.current().size("label") and self.width() > 2 * self.height()
-        self._layout.setDirection(QBoxLayout.Direction.LeftToRight if low else QBoxLayout.Direction.TopToBottom)
-        self._layout.setStretch(1, 2 if low else 0)
+        self._place_sentence()
 
     def theme_changed(self) -> None:
         """Repaint in the theme in use."""
@@ -150,11 +149,22 @@ class NeedsPanel(Panel):
         asked = AskAttribution(self.session.selection.now.query, self.token_id)
         lacking = self.lacks(asked)
         self.direct.setVisible(not lacking)
+        self._place_sentence()
         if lacking:
             self.describe(f"after row {asked.query}")
-            self.sentence.setText(f"{lacking} Each head can be ablated.")
+            self.sentence.setText(f"{lacking} Each head can be ablated, which shows what it is needed for.")
         else:
             self.ask(asked, self._show_attribution, "attribution")
+
+    def _place_sentence(self) -> None:
+        """Under the maps, or beside them in a low panel; in their place where there is none."""
+        low = self.height() < 20 * theme.current().size("label") and self.width() > 2 * self.height()
+        alone = self.direct.isHidden() and self.ablated.isHidden()
+        self._layout.setDirection(QBoxLayout.Direction.LeftToRight if low else QBoxLayout.Direction.TopToBottom)
+        self._layout.setStretch(0, 0 if alone else 3)
+        self._layout.setStretch(1, 1 if alone else 2 if low else 0)
+        self._layout.setAlignment(self.sentence, Qt.AlignmentFlag(0) if alone else Qt.AlignmentFlag.AlignTop)
+        self.sentence.setAlignment(Qt.AlignmentFlag.AlignCenter if alone else Qt.AlignmentFlag.AlignLeft)
 
     def _stop(self) -> None:
         """Stop ablating."""
@@ -172,6 +182,7 @@ class NeedsPanel(Panel):
         self._set_running(False)
         self.needs = reading
         self.ablated.setVisible(True)
+        self._place_sentence()
         self.ablated.show_heads(reading.value.change)
         self._say()
 

@@ -369,16 +369,17 @@ class NextTokenPanel(Panel):
         grid = QGridLayout()
         grid.setHorizontalSpacing(8)
         grid.setVerticalSpacing(4)
-        boxes: dict[str, QAbstractSpinBox] = {
-            "temperature": self.temperature,
-            "top-k": self.top_k,
-            "top-p": self.top_p,
-            "seed": self.seed,
-        }
-        for i, (name, box) in enumerate(boxes.items()):
+        boxes: tuple[tuple[str, QAbstractSpinBox, str], ...] = (
+            ("temperature", self.temperature, "Logits are divided by it before softmax; at 0 the likeliest is taken."),
+            ("top-k", self.top_k, "Draw among so many of the likeliest tokens; 0 is all of them."),
+            ("top-p", self.top_p, "Draw among the fewest likeliest tokens whose probabilities add up to this."),
+            ("seed", self.seed, "The same seed draws the same tokens again."),
+        )
+        for i, (name, box, tip) in enumerate(boxes):
             label = plain_label(name, "label")
             label.setBuddy(box)
             box.setAccessibleName(name)
+            box.setToolTip(tip)
             box.setKeyboardTracking(False)
             grid.addWidget(label, i // 2, i % 2 * 2)
             grid.addWidget(box, i // 2, i % 2 * 2 + 1)
@@ -407,6 +408,7 @@ class NextTokenPanel(Panel):
         self.run_button = self._button("run to", "Run to", "Decode until the run has this many tokens.")
         self.length_box = QSpinBox()
         self.length_box.setAccessibleName("Tokens to run to")
+        self.length_box.setToolTip("Length of the run, in tokens, at which “run to” stops.")
         self.length_box.setRange(1, 1)
         self.back_button.clicked.connect(self.session.timeline.step_back)
         self.step_button.clicked.connect(self.session.timeline.step)

@@ -45,6 +45,9 @@ NOT_READ = "This panel was not read before the engine ended; start it again to s
 NO_ENGINE = "The engine has ended; start it again to do this."
 """What the tooltip of a button says that cannot be pressed for that."""
 
+ATTACH = "With its checkpoint the run can be gone on with, and everything can be shown of it (Ctrl+Shift+A)."
+"""What attaching a checkpoint is for."""
+
 CHANGES: Final[tuple[Capability, ...]] = ("run", "interventions")
 """What a run is asked for by whatever changes its model."""
 
@@ -151,6 +154,7 @@ class Panel(QWidget):
         self.notice = plain_label("", "notice")
         self.notice.setWordWrap(True)
         self.attach_button = QPushButton("Attach the checkpoint…")
+        self.attach_button.setToolTip(ATTACH)
         self.attach_button.clicked.connect(self.attach_wanted)
         self._under_notice = QWidget()
         under = QVBoxLayout(self._under_notice)
@@ -347,7 +351,6 @@ class Panel(QWidget):
             QToolTip.hideText()
             for plot in self.findChildren(Plot):
                 plot.point_away()
-            self.session.selection.point_at(Hover())  # what was pointed at was of the run that went
         for slot in tuple(self._awaited):
             self._withdraw(slot)  # what was asked is about the run that went, and would be answered to nobody
         self.readings = {name: reading for name, reading in self.readings.items() if _same(reading.run, after)}
@@ -526,7 +529,7 @@ def attach_tip(session: Session) -> str:
     origin = session.attaching.origin
     name = "" if origin is None else wording.model_name(origin.name)
     made = f"This run was made with {name}." if name else "The file does not say what this run was made with."
-    return f"{made} With its checkpoint the run can be gone on with, and everything here can be shown (Ctrl+Shift+A)."
+    return f"{made} {ATTACH}"
 
 
 def plain_label(text: str, role: str = "body") -> QLabel:

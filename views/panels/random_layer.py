@@ -66,6 +66,7 @@ class LayersView(QWidget):
         for place, heatmap in enumerate(self.maps):
             heatmap.form.row_labels = heatmap.form.column_labels = False
             heatmap.set_levels(Levels(0.0, 1.0))
+            heatmap.setAccessibleName(f"Weights of a random layer, map {place + 1}")
             heatmap.pointed.connect(partial(self._say, place))
         self.setAccessibleName("Weights of a random layer, with the scale and without it")
         self.fit()
@@ -168,6 +169,7 @@ class RandomLayerPage(QWidget):
         box.setValue(value)
         box.setKeyboardTracking(False)
         box.setAccessibleName(f"{name} of the random layer")
+        box.setToolTip(f"{name} of the random layer; it is drawn anew with every change.")
         box.valueChanged.connect(self._ask)
         return box
 

@@ -151,6 +151,7 @@ class RopePanel(Panel):
             self.pages.addWidget(page)
         self.page_box = QComboBox()
         self.page_box.setAccessibleName("What the RoPE panel shows")
+        self.page_box.setToolTip("Turn to another picture of the rotation.")
         self.page_box.addItems(list(self.PAGES))
         self.page_box.currentIndexChanged.connect(self._turn_to)
         self.head_row.addWidget(self.page_box)
@@ -166,6 +167,7 @@ class RopePanel(Panel):
         self.loop = self._toggle("loop", "Begin again at the end")
         self.speed = QComboBox()
         self.speed.setAccessibleName("Speed")
+        self.speed.setToolTip("How fast the hands turn.")
         self.speed.addItems([f"{speed}×" for speed in self.SPEEDS])
         return flowing(*self.movers.values(), self.loop, self.speed)
 
@@ -187,6 +189,7 @@ class RopePanel(Panel):
         self.slider.setSingleStep(PARTS)
         self.slider.setPageStep(8 * PARTS)
         self.slider.setAccessibleName("Position of what moves")
+        self.slider.setToolTip("Drag, or press an arrow, to turn what is chosen below to another position.")
         self.slider.valueChanged.connect(self._moved)
         self.slider.sliderMoved.connect(lambda value: self.slider.setValue(round(value / PARTS) * PARTS))
         self.position_label = plain_label("", "number")

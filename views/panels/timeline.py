@@ -163,6 +163,7 @@ class TimelinePanel(Panel):
         self.token.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.token.setMinimumContentsLength(self.LETTERS)  # of one width, so that a step moves nothing
         self.token.setAccessibleName("Token to put in the place of the newest one in view")
+        self.token.setToolTip("The token that Branch puts in the place of the newest one in view.")
         self.branch_button = QPushButton("Branch")
         self.branch_button.clicked.connect(self._branch)
         for widget in (self.caption, self.token, self.branch_button):

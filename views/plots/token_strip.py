@@ -68,6 +68,8 @@ class Type(NamedTuple):
 
 LEAST_ARC = 0.02
 """The least weight that has an arc."""
+MOST_ARCS = round(1 / LEAST_ARC)
+"""How many weights of a row can be as large, since they add up to 1."""
 AT_ONCE = 2048
 """Tokens that are placed in one turn of the event loop; there may be ten thousands."""
 BESIDE = 12.0
@@ -219,7 +221,10 @@ class TokenStrip(QWidget):
         if not self.above or self.weighed != self._query or self._query >= len(self._looks):
             return []
         heavy = self._visible & (self._weights >= LEAST_ARC)
-        return [int(key) for key in np.flatnonzero(heavy[: len(self._looks)])]
+        keys = np.flatnonzero(heavy[: len(self._looks)])
+        if len(keys) > MOST_ARCS:  # the weights of a damaged file may be anything, and each arc takes its time
+            keys = np.sort(keys[np.argsort(-self._weights[keys], kind="stable")[:MOST_ARCS]])
+        return [int(key) for key in keys]
 
     def arc(self, key: int, until: float = 1.0) -> QPainterPath:
         """The arc from the query to a key, or the first part of it."""

@@ -35,6 +35,7 @@ class ChatButton(QToolButton):
         self.system.setMaxLength(MOST_TYPED)
         self.system.setPlaceholderText("none")
         self.system.setAccessibleName("System line")
+        self.system.setToolTip("What the chat template tells the model before your words; empty is none.")
         self.templates = QActionGroup(self)
         self.setMenu(self._menu())
         self.toggled.connect(self._update_tip)

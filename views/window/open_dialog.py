@@ -124,7 +124,6 @@ class OpenDialog(QDialog):
         last.addWidget(plain_label("layers", "label"))
         last.addWidget(self.layers)
         last.addWidget(self.via)
-        last.addWidget(self.bar, 1)
         last.addStretch(1)
         for button in (self.download, self.cancel, self.open_button):
             last.addWidget(button)
@@ -143,6 +142,7 @@ class OpenDialog(QDialog):
         layout.addLayout(self.costs)
         layout.addLayout(self.questions)
         layout.addWidget(self.notice)
+        layout.addWidget(self.bar)
         layout.addLayout(last)
         unit = theme.current().grid(1)
         self.bar.setFixedHeight(unit)
@@ -279,7 +279,8 @@ class OpenDialog(QDialog):
             return
         c = outline.config
         self.facts.setText(
-            f"{outline.name} · {outline.family} · {wording.count(outline.parameters)} parameters · "
+            f"{outline.name} · {outline.family} · "
+            f"{f'{wording.count(outline.parameters)} parameters · ' if outline.parameters else ''}"
             f"{c.layers} layers · {c.heads} heads, {c.kv_heads} kv heads of {c.head_width} · "
             f"up to {c.max_position:,} tokens"
         )

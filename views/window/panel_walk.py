@@ -43,7 +43,7 @@ class PanelWalk(QObject):
         return [name for name, card in self._cards.items() if card.on_screen]
 
     def enter(self, name: str) -> None:
-        """Give the focus to a panel: to its picture, else to its first control, else to itself."""
+        """Give the focus to a panel: to its picture, else to its first control; to itself while nothing is there."""
         panel = self._cards[name].panel
         target = first_stop(panel)
         target.setFocus(Qt.FocusReason.ShortcutFocusReason)
@@ -83,7 +83,8 @@ class PanelWalk(QObject):
 
 def first_stop(panel: Panel) -> QWidget:
     """Where the focus goes in a panel."""
-    within = (panel.body, panel.heading.parentWidget() or panel)
+    # while there is no picture, controls come and go, and from one that goes Qt gives the focus on, to a field even
+    within = (panel.body, panel.heading.parentWidget() or panel) if panel.body.isVisible() else ()
     for part in within:
         for widget in part.findChildren(QWidget):
             takes = widget.focusPolicy() & Qt.FocusPolicy.TabFocus.value

@@ -151,6 +151,8 @@ class PanelWindow(QMainWindow):
 
     def _connect(self) -> None:
         self.session.failed.connect(self.failure.show_message)
+        self.session.noticed.connect(self.failure.show_notice)
+        self.session.run_changed.connect(self.failure.end_notice)
         self.session.interventions.offered.connect(self.failure.offer)
         self.session.model_changed.connect(self.failure.withdraw)
         self.failure.chosen.connect(self.session.interventions.accept)

@@ -343,7 +343,7 @@ class PromptBar(QWidget):
             return "opening …"
         metrics = QFontMetrics(theme.current().font("body"))
         room = metrics.averageCharWidth() * NAME
-        name = self._opened_name(card)
+        name = wording.model_name(card.name)
         return metrics.elidedText(name, Qt.TextElideMode.ElideMiddle, room).replace("&", "&&")
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:

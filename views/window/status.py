@@ -295,6 +295,16 @@ class FailureStrip(Strip):
         self.withdraw()
         self.say(sentence, details)
 
+    def show_notice(self, sentence: str) -> None:
+        """Say what happened, without anything having gone wrong."""
+        self.withdraw()
+        self.say(sentence, "", is_failure=False)
+
+    def end_notice(self, *_: object) -> None:
+        """Close what was only a notice: the run that it was about has gone on."""
+        if not self.is_failure:
+            self.dismiss()
+
     def offer(self, interventions: tuple[Intervention, ...]) -> None:
         """Offer what the refused run could be done with, under the sentence."""
         for intervention in interventions:

@@ -68,14 +68,20 @@ def family_of(config: Mapping[str, Any], where: str, forced: str = "") -> Family
     if why:
         raise UnknownFamilyError(f"{where} is of the family {kind}: {why}")
     raise UnknownFamilyError(
-        f"{where} is of the family {kind!r:.60}, which Ropewalk does not open; the nearest that it opens is "
-        f"{nearest(kind)}. If it is laid out like one of those, open it as that, such as --family {nearest(kind)}."
+        f"{where} is of the family {kind!r:.60}, which Ropewalk does not open; the nearest by name that it opens is "
+        f"{nearest(kind)}. If it is laid out like a family that it opens, say which, such as --family {nearest(kind)}."
     )
 
 
 def nearest(kind: str) -> str:
-    """The family whose name is most like ``kind``."""
-    return max(BY_TYPE, key=lambda name: difflib.SequenceMatcher(None, name, kind[:60]).ratio())
+    """The family whose name is part of ``kind``, as of my_llama; else the one whose name is most like it."""
+    kind = kind[:60]
+
+    def likeness(name: str) -> tuple[int, float]:
+        part = f"_{name}_" in f"_{kind}_"
+        return len(name) if part else 0, difflib.SequenceMatcher(None, name, kind).ratio()
+
+    return max(BY_TYPE, key=likeness)
 
 
 def read_config(

@@ -193,7 +193,8 @@ def test_an_adapter_of_the_bare_model_fits_the_whole_one(folders: tuple[Path, Pa
      ({"target_parameters": ["experts.gate_up_proj"]}, "stacked parameters"), ({"lora_bias": True}, "lora_bias"),
      ({"layer_replication": [[0, 2]]}, "another depth"), ({"init_lora_weights": "pissa_niter_4"}, "pissa_niter_4"),
      ({"alora_invocation_tokens": [1]}, "certain tokens"), ({"new_kind": {"a": 1}}, "'new_kind'"),
-     ({"r": 5}, "the rank 5"), ({"rank_pattern": {"(a+)+": 2}}, "too intricate")],
+     ({"use_dora": True}, "holds no magnitudes of"), ({"r": 5}, "the rank 5"),
+     ({"rank_pattern": {"(a+)+": 2}}, "too intricate")],
     ids=str,
 )  # fmt: skip
 def test_what_cannot_be_merged_is_refused_by_name(
@@ -202,7 +203,7 @@ def test_what_cannot_be_merged_is_refused_by_name(
     refused(folders[0], change(folders[1], **fields), says)
 
 
-@pytest.mark.parametrize("fields", [{"r": "8"}, {"r": 0}, {"lora_alpha": None, "use_rslora": "no"},
+@pytest.mark.parametrize("fields", [{"r": "8"}, {"r": 0}, {"use_dora": "yes"}, {"lora_alpha": None, "use_rslora": "no"},
                                     {"alpha_pattern": {"q_proj": -1}}, {"rank_pattern": [1]}], ids=str)  # fmt: skip
 def test_fields_that_make_no_sense_are_a_sentence(folders: tuple[Path, Path], fields: dict[str, Any]) -> None:
     refused(folders[0], change(folders[1], **fields), "adapter_config.json", kind=ConfigError)

@@ -32,10 +32,12 @@ from ropewalk.model.engine.questions import (
     Question,
 )
 from ropewalk.model.errors import CheckpointError, MemoryBudgetError, OtherCheckpointError, RopewalkError, TraceError
+from ropewalk.model.options import PROMPT as WHICH
 from ropewalk.model.progress import finished
 from ropewalk.model.readings.records import Sampling
-from ropewalk.model.runs.trace import append
+from ropewalk.model.runs.trace import append, capture
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.trace_files.trace_file import load_trace, save_trace
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.reference import CASES, PROMPT, Case
 
@@ -222,6 +224,9 @@ def test_a_copy_of_the_checkpoint_is_the_checkpoint(saved: Path, llama: Path, tm
     attached = finished(engine.attach(opened(saved).handle, str(copy), "cpu"))
     assert attached.run.model.path == str(copy)
     assert "decode" in attached.can
+    cached = tmp_path / "models--org--name"
+    shutil.copytree(llama, cached / "snapshots" / "0a1b")
+    assert "decode" in finished(engine.attach(opened(saved).handle, str(cached), "cpu")).can
 
 
 def test_other_weights_have_to_be_confirmed(saved: Path, llama: Path, tmp_path: Path) -> None:
@@ -298,3 +303,21 @@ def test_a_file_of_0_2_without_interventions_goes_on_once_that_is_confirmed(
         finished(engine.attach(handle, str(llama), "cpu"))
     attached = finished(engine.attach(handle, str(llama), "cpu", confirmed=True))
     assert finished(engine.step(attached, 1, GREEDY)).run.length == PROMPT + 4
+
+
+def test_a_file_of_several_prompts_is_opened_one_at_a_time(llama: Path, tmp_path: Path) -> None:
+    model = finished(engine.open_model(str(llama), "cpu", "float32"))
+    path, ids = tmp_path / "several.safetensors", torch.tensor([IDS, IDS[::-1]])
+    save_trace(capture(model.checkpoint.model, ids), path)
+    looked = finished(engine.outline(str(path), {}))
+    assert [(one.option, one.choices, one.assumed) for one in looked.choices] == [(WHICH, (1, 2), 1)]
+    for which, shown in ((1, IDS), (2, IDS[::-1])):
+        there = finished(engine.open_model(str(path), "cpu", "float32", options={WHICH: which}))
+        handle = finished(engine.open_trace(there, 1)).handle
+        assert there.card.name == f"several.safetensors (prompt {which} of 2)"
+        assert there.options == ((WHICH, which),)
+        assert [token.id for token in handle.run.tokens] == list(shown)
+        assert torch.equal(handle.trace[1].keys.tensor[0], load_trace(path).trace[1].keys.tensor[which - 1])
+    for wrong in (0, 3, "2"):
+        with pytest.raises(TraceError, match="holds 2 prompts, counted from 1"):
+            finished(engine.open_model(str(path), "cpu", "float32", options={WHICH: wrong}))

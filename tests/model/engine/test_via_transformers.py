@@ -237,6 +237,13 @@ def test_other_refusals(folders: Path, opened: ModelHandle, monkeypatch: pytest.
     assert refusal(folders / "opt", via="vllm") == "There is no way to open a model via 'vllm'; there is transformers."
     assert refusal(folders / "opt", **WAY, **{FIRST_LAYERS: 1}).startswith("Fewer layers cannot be chosen")
     assert "no folder with a config.json" in refusal(folders, via=TRANSFORMERS)
+    deep = folders / "deep"
+    deep.mkdir()
+    config = json.loads((folders / "opt" / "config.json").read_text())
+    (deep / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 10**15}))  # nobody counts to it
+    assert "says num_hidden_layers is 1,000,000,000,000,000, which no model has" in refusal(deep, via=TRANSFORMERS)
+    (deep / "config.json").write_text(json.dumps(config | {"architectures": 5, "model_type": "opt"}))
+    assert refusal(deep, via=TRANSFORMERS).startswith("Transformers could not open deep")  # it has no weights
     with pytest.raises(ConfigError, match="of its blocks nothing is known but their attention"):
         build_ledger(opened.card.config)
     monkeypatch.setattr(running, "find_spec", lambda name: None)

@@ -66,6 +66,10 @@ def test_a_mask_says_what_is_padding_on_the_left(pair: Pair) -> None:
     assert (run.patterns()[1, :, :, 3:, 3:] - alone.patterns()[0]).abs().max() < NEAR
     assert (run.next_logits[1] - alone.next_logits[0]).abs().max() < NEAR
     assert (run[1].residual(2)[0, 3:] - alone.residual(2)[0]).abs().max() < 10 * NEAR
+    together, expected = run.append([8, 9]), alone.append(9)  # all of them end together, so they go on together
+    for longer in (together[1], run[1].append(9)):
+        assert (longer.next_logits - expected.next_logits).abs().max() < NEAR
+        assert (longer.patterns()[0, :, :, 3:, 3:] - expected.patterns()[0]).abs().max() < NEAR
 
 
 @pytest.mark.parametrize(
@@ -405,6 +409,8 @@ def test_another_kind_of_model_is_one_method() -> None:
 
     run = Elsewhere().capture("to be or not to be")
     assert isinstance(run, Run)
+    assert repr(run.model) == "<Model elsewhere: 4 layers of 8 heads, 2 kv heads>"
+    assert repr(run) == "<Run of elsewhere: 1 prompt of 6 tokens>"
     assert run.patterns().shape == (1, 4, 8, 6, 6)
     with pytest.raises(RopewalkError, match="elsewhere does not run in Ropewalk's own decoder"):
         run.logit_lens()

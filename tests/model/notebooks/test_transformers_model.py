@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -63,6 +64,20 @@ def test_a_decoder_with_an_encoder_goes_on_alone() -> None:
     assert run[1].decode(2).ids.tolist() == alone.decode(2).ids.tolist()
     other = model.capture([10, 11, 12], inputs={"input_ids": torch.tensor([[20, 21]])})
     assert float((other.logits - alone.logits).abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("inputs", "says"),
+    [
+        ({"attention_mask": torch.tensor([[0, 1, 1]])}, "makes attention_mask itself"),
+        ({"input_ids": torch.tensor([[1]])}, "makes input_ids itself"),
+        ({"past_key_values": None}, "makes past_key_values itself"),
+        (5, "Inputs are named"),
+    ],
+)
+def test_what_a_run_says_itself_is_no_input(model: ropewalk.Model, inputs: Any, says: str) -> None:
+    with pytest.raises(ropewalk.RopewalkError, match=says):
+        model.capture([10, 11, 12], inputs=inputs)  # type: ignore[call-arg]
 
 
 def test_heads_are_ablated(model: ropewalk.Model) -> None:

@@ -312,6 +312,44 @@ def test_nothing_is_cut_off_or_covered(
     assert faults(panel.tools) == []
 
 
+def carry(card: HeadCard, target: HeadCard, meanwhile: Callable[[], object]) -> None:
+    """Carry a card to another one, and let it go there after something else has happened."""
+    end = card.mapFromGlobal(target.mapToGlobal(target.rect().center()))
+    QTest.mousePress(card, Qt.MouseButton.LeftButton, pos=card.name.geometry().center())
+    QTest.mouseMove(card, end)
+    assert target.aimed_at
+    meanwhile()
+    QTest.mouseRelease(card, Qt.MouseButton.LeftButton, pos=end)
+
+
+def test_a_card_is_let_go_over_what_is_no_longer_there(pinned: Session, shown: Shown, engine: CannedEngine) -> None:
+    panel = shown(BoardPanel, pinned, 1100, 700)
+    carry(card_of(panel, "L2H6"), card_of(panel, "L1H4"), lambda: pinned.board.unpin(1, 4))
+    assert pinned.board.now.heads == ((0, 2), (2, 6))
+    settle(pinned, panel)
+
+    def turn() -> None:
+        pinned.board.shift(2, 6, -1)
+        settle(pinned, panel)  # the card under the pointer is of another head now
+
+    carry(card_of(panel, "L2H6"), card_of(panel, "L0H2"), turn)
+    assert pinned.board.now.heads == ((2, 6), (0, 2))
+    assert not any(one.aimed_at for one in panel.grid.cards)
+
+
+def test_what_is_done_to_maps_of_another_run_changes_no_board(pinned: Session, shown: Shown) -> None:
+    panel = shown(BoardPanel, pinned, 1100, 700)
+    before, asked = pinned.board.now, QSignalSpy(panel.note_wanted)
+    panel.begin(None)
+    first, second = panel.grid.cards[:2]
+    carry(first, second, lambda: None)
+    QTest.keyClick(first.heatmap, Qt.Key.Key_Delete)
+    QTest.mouseClick(first.close_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(first.note_button, Qt.MouseButton.LeftButton)
+    assert pinned.board.now == before
+    assert asked.count() == 0
+
+
 def test_a_card_is_carried_by_its_name_to_the_place_of_another(pinned: Session, shown: Shown) -> None:
     panel = shown(BoardPanel, pinned, 1100, 700)
     card, target = card_of(panel, "L2H6"), card_of(panel, "L1H4")

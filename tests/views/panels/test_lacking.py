@@ -12,7 +12,7 @@ import pytest
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import EVERYTHING, AskArithmetic, AskAttribution, AskNeeds
 from ropewalk.model.readings.records import HeadNeeds
-from ropewalk.views.panels.interventions import InterventionsPanel
+from ropewalk.views.panels.interventions import ANYWHERE, TIPS, InterventionsPanel
 from ropewalk.views.panels.ledger import LedgerPanel
 from ropewalk.views.panels.lens import LensPanel
 from ropewalk.views.panels.needs import NeedsPanel
@@ -62,6 +62,14 @@ def test_a_panel_that_can_shows_it(kind: type[Panel], lacking: Session, shown: S
     assert engine.asked
 
 
+def test_only_what_transformers_can_change_is_offered(lacking: Session, shown: Shown) -> None:
+    panel = shown(InterventionsPanel, lacking)
+    for name, button in panel.buttons.items():
+        assert button.isEnabled() == (name in ANYWHERE), name
+        why = f"says nothing of its model's rotation and blocks, so this cannot be done; {ADVICE}."
+        assert button.toolTip().endswith(TIPS[name] if name in ANYWHERE else why), name
+
+
 def test_every_step_of_a_cell_is_explained(lacking: Session, shown: Shown, engine: CannedEngine) -> None:
     panel = shown(WhyPanel, lacking)
     panel.fold_levels.click()
@@ -80,6 +88,8 @@ def test_heads_can_be_ablated_where_their_own_share_cannot_be_read(
     panel = shown(NeedsPanel, lacking)
     assert "cannot be run again" in panel.sentence.text()
     assert not panel.direct.isVisible()
+    middle = panel.sentence.geometry().center().y() - panel.body.height() / 2
+    assert abs(middle) < panel.sentence.fontMetrics().lineSpacing(), "it stands where the maps would be"
     panel.toggle()
     settle(lacking, panel)
     assert panel.ablated.isVisible()

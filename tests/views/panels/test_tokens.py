@@ -18,7 +18,7 @@ from ropewalk.app.session.session import Session
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.panels.tokens import TokensPanel
-from ropewalk.views.plots.token_strip import AT_ONCE, TokenStrip
+from ropewalk.views.plots.token_strip import AT_ONCE, MOST_ARCS, TokenStrip
 from ropewalk.views.style import theme
 from tests.views import canned
 from tests.views.canned import CannedEngine
@@ -371,3 +371,13 @@ def test_a_single_line_draws_whole_tokens_and_says_where_it_goes_on(
             if hidden:
                 assert len(set().union(*columns)) > 1, "a sign"
                 assert len(columns[0]) == len(columns[-1]) == 1, "and no part of a token"
+
+
+def test_a_row_of_a_damaged_file_has_no_more_arcs_than_a_row_can_have(qtbot: QtBot) -> None:
+    strip = strip_of(qtbot, some_tokens(400), 400)
+    strip.arch(20)
+    weights = np.full(400, 0.5)
+    weights[100:130] = 1.0
+    strip.set_selection(399, 0)
+    strip.set_weights(weights, np.ones(400, np.bool_), 399)
+    assert strip.arcs == [*range(MOST_ARCS - 30), *range(100, 130)]

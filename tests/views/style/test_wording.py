@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from ropewalk.model.lessons.values import Quantity, write
+from ropewalk.model.options import ADAPTER, TRANSFORMERS, VIA
 from ropewalk.views.style import wording
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -63,3 +64,9 @@ def test_a_tooltip_is_never_markup() -> None:
 def test_heads_and_shapes_are_written_one_way() -> None:
     assert wording.head_name(1, 3) == "L1H3"
     assert wording.shape((1, 8, 12, 12)) == "1×8×12×12"
+
+
+def test_what_was_opened_is_named_with_how() -> None:
+    assert wording.opened_as("tiny", {}) == "tiny"
+    assert wording.opened_as("tiny", {ADAPTER: "/adapters/mine"}) == "tiny + mine"
+    assert wording.opened_as("opt", {VIA: TRANSFORMERS}) == "opt, via transformers"

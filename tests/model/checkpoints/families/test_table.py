@@ -178,9 +178,10 @@ def test_an_unknown_rope_field_is_refused(folder: Path) -> None:
         open_checkpoint(folder)
 
 
-def test_an_unknown_family_is_refused_with_the_nearest(folder: Path) -> None:
-    change(folder, model_type="qwen33")
-    with pytest.raises(CheckpointError, match=r"'qwen33'.*nearest that it opens is qwen3"):
+@pytest.mark.parametrize(("kind", "near"), [("qwen33", "qwen3"), ("my_llama", "llama"), ("my_qwen3_moe", "qwen3_moe")])
+def test_an_unknown_family_is_refused_with_the_nearest(folder: Path, kind: str, near: str) -> None:
+    change(folder, model_type=kind)
+    with pytest.raises(CheckpointError, match=rf"'{kind}'.*nearest by name that it opens is {near}\."):
         open_checkpoint(folder)
 
 
