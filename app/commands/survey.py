@@ -14,7 +14,7 @@ from ropewalk.app.address import head_name
 from ropewalk.app.commands.options import Commands, count, model_options, names, natural, opened_with
 from ropewalk.app.commands.output import finished, print_table, stoppable
 from ropewalk.app.commands.own_score import ENDING, function_of, said
-from ropewalk.model.errors import RopewalkError
+from ropewalk.model.errors import RopewalkError, SurveyError
 
 if TYPE_CHECKING:
     from ropewalk.model.notebooks.model import Model
@@ -99,7 +99,12 @@ def survey_heads(parsed: argparse.Namespace) -> None:
 def _opened(parsed: argparse.Namespace) -> Model:
     """What was named, as a model that runs many texts."""
     from ropewalk.model.notebooks.model import open as open_model
+    from ropewalk.model.trace_files.trace_file import is_trace
 
+    if parsed.path is not None and is_trace(parsed.path):
+        raise SurveyError(
+            f"{parsed.path} is a trace, one run without its model; name the model that is to be surveyed."
+        )
     if parsed.via is not None:
         return _run_by_transformers(parsed)
     return open_model(parsed.path, device=parsed.device, dtype=parsed.dtype, options=opened_with(parsed))

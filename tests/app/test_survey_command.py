@@ -100,6 +100,16 @@ def test_what_cannot_be_surveyed_is_a_sentence(
 def test_a_folder_that_holds_none_is_a_sentence(run: Run, corpora: Path, tmp_path: Path) -> None:
     assert "holds no survey" in refusal(run("survey", tmp_path, "--show"))
     assert "cannot be read" in refusal(run("survey", "--texts", tmp_path / "no.txt", "--out", tmp_path / "s"))
+    run("capture", "--prompt", "to be", "--out", tmp_path / "run.safetensors")
+    asked = ("--texts", corpora / "t.txt", "--out", tmp_path / "s")
+    assert "is a trace, one run without its model" in refusal(run("survey", tmp_path / "run.safetensors", *asked))
     status, _, err = run("survey", "--texts", corpora / "t.txt")
     assert status == 2
     assert "--out" in err
+
+
+def test_texts_come_from_standard_input(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(TEXTS)))
+    assert run("survey", "--texts", "-", "--out", tmp_path / "s", "--statistics", "self")[0] == 0
+    assert ropewalk.load_survey(tmp_path / "s").texts == 3
+    assert ropewalk.load_survey(tmp_path / "s").manifest["model"]["config"]["kv_heads"] > 0
