@@ -99,6 +99,10 @@ class InterventionError(RopewalkError):
     """An intervention that names something the model does not have."""
 
 
+class SurveyError(RopewalkError):
+    """A survey that cannot be run or read: no texts, another survey in its folder, a library that is not there."""
+
+
 class LessonError(RopewalkError):
     """A lesson file, or an expression in one, that cannot be used."""
 

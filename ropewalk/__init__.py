@@ -26,6 +26,8 @@ if TYPE_CHECKING:  # but for ``view``: the model names this file, and may not kn
     from ropewalk.model.readings.records import Sampling
     from ropewalk.model.runs.layer_trace import LayerTrace
     from ropewalk.model.runs.trace import KeepAll, Trace, append, capture, record, replay
+    from ropewalk.model.survey.result import Survey, load_survey
+    from ropewalk.model.survey.running import survey
     from ropewalk.model.trace_files.trace_file import load_trace, save_trace
 
 __version__ = "0.2.0"
@@ -38,6 +40,7 @@ __all__ = [
     "RopewalkError",
     "Run",
     "Sampling",
+    "Survey",
     "Trace",
     "append",
     "capture",
@@ -48,6 +51,7 @@ __all__ = [
     "hooks",
     "interventions",
     "load",
+    "load_survey",
     "load_trace",
     "logit_lens",
     "open",
@@ -57,6 +61,7 @@ __all__ = [
     "repeated_ids",
     "replay",
     "save_trace",
+    "survey",
     "view",
 ]
 
@@ -68,6 +73,7 @@ _MODULES = {
     "RopewalkError": "model.errors",
     "Run": "model.notebooks.run",
     "Sampling": "model.readings.records",
+    "Survey": "model.survey.result",
     "Trace": "model.runs.trace",
     "append": "model.runs.trace",
     "capture": "model.runs.trace",
@@ -78,6 +84,7 @@ _MODULES = {
     "hooks": "model.decoder.hooks",
     "interventions": "model.decoder.interventions",
     "load": "model.notebooks.run",
+    "load_survey": "model.survey.result",
     "load_trace": "model.trace_files.trace_file",
     "logit_lens": "model.readings.lens",
     "open": "model.notebooks.model",
@@ -87,6 +94,7 @@ _MODULES = {
     "repeated_ids": "model.readings.patterns",
     "replay": "model.runs.trace",
     "save_trace": "model.trace_files.trace_file",
+    "survey": "model.survey.running",
     "view": "app.viewing",
 }
 """Where each name comes from; a module's last word is its own."""

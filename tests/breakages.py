@@ -131,6 +131,7 @@ spm = of("model/checkpoints/tokenizers/spm_codec.py", "model/checkpoints/tokeniz
 stage = of("views/stage/stage.py", "views/stage/test_stage", "views/test_lesson_leaving")
 tree_ = of("views/stage/tree.py", "views/stage/test_tree")
 timeline = of("app/session/timeline.py", "app/session/test_session")
+survey_statistics = of("model/survey/statistics.py", "model/survey/test_survey")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
 gguf_tokenizer = of("model/checkpoints/tokenizers/gguf.py", "model/checkpoints/test_gguf_tokenizers")
 turned_map = of("views/plots/maps/turned_map.py", "views/plots/maps/test_turned_map")
@@ -1106,6 +1107,23 @@ BREAKAGES = (
     ),
     of("views/panels/lines.py", "views/panels/test_lines_panel")(
         "a person who scrolls is brought back", "if cell == self._shown_cell or", "if"
+    ),
+    survey_statistics(
+        "induction of a survey counts the query itself",
+        "before) & (keys > 0) & (keys < queries[:, None])",
+        "before) & (keys > 0) & (keys <= queries[:, None])",
+    ),
+    survey_statistics(
+        "a share of the change is not along it", "block.parts * block.change", "block.parts * block.parts"
+    ),
+    of("model/survey/tally.py", "model/survey/test_survey")(
+        "squares of merged shards are lost", '"counts", "sums", "squares",', '"counts", "sums",'
+    ),
+    of("model/survey/running.py", "model/survey/test_survey")(
+        "a survey that goes on runs committed shards again", "- done.keys()", "- set()"
+    ),
+    of("model/survey/comparison.py", "model/survey/test_survey")(
+        "an adjusted p is above that of a larger p", "np.minimum.accumulate(scaled)", "scaled"
     ),
 )
 

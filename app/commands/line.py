@@ -14,7 +14,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from types import ModuleType
 
-from ropewalk.app.commands import capture, challenge, export, generate, heads, info, ledger, lessons, snapshot, train
+from ropewalk.app.commands import (
+    capture,
+    challenge,
+    export,
+    generate,
+    heads,
+    info,
+    ledger,
+    lessons,
+    snapshot,
+    survey,
+    train,
+)
 from ropewalk.app.commands.options import Commands, engine_option
 from ropewalk.app.commands.typed import ENGINE, SERVES, split_engine
 from ropewalk.app.files.provenance import software
@@ -30,7 +42,7 @@ AS_OPTIONS = {
 }
 """The same of traces."""
 
-COMMANDS = (info, ledger, capture, generate, heads, snapshot, export, train, challenge, lessons)
+COMMANDS = (info, ledger, capture, generate, heads, survey, snapshot, export, train, challenge, lessons)
 WITH_AN_ENGINE = (snapshot, export)
 """Those that draw a window, and so ask an engine as it does."""
 

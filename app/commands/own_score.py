@@ -29,17 +29,7 @@ class OwnScore:
         RopewalkError
             When the file cannot be run, or has no such function.
         """
-        spec = spec_from_file_location(self.path.stem, self.path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:
-            raise RopewalkError(f"{self.path} cannot be run: {_said(error)}.") from error
-        function = getattr(module, self.name, None)
-        if not callable(function):
-            raise RopewalkError(f"{self.path} has no function {self.name}.")
+        function = function_of(self.path, self.name)
 
         def measure(trace: Any) -> Any:
             import numpy as np
@@ -51,7 +41,7 @@ class OwnScore:
                     raise TypeError("it returned complex numbers")
                 found = np.asarray(found, dtype=np.float64)
             except (Exception, SystemExit) as error:
-                raise RopewalkError(f"{self.name} of {self.path} failed: {_said(error)}.") from error
+                raise RopewalkError(f"{self.name} of {self.path} failed: {said(error)}.") from error
             wanted = (trace.config.layers, trace.config.heads)
             if found.shape != wanted:
                 raise RopewalkError(
@@ -61,6 +51,28 @@ class OwnScore:
             return found
 
         return measure
+
+
+def function_of(path: Path, name: str) -> Callable[..., Any]:
+    """A function of a file.
+
+    Raises
+    ------
+    RopewalkError
+        When the file cannot be run, or has no such function.
+    """
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise RopewalkError(f"{path} cannot be run: {said(error)}.") from error
+    function: Any = getattr(module, name, None)
+    if not callable(function):
+        raise RopewalkError(f"{path} has no function {name}.")
+    return function  # type: ignore[no-any-return]
 
 
 def scores_asked(text: str) -> list[str | OwnScore]:
@@ -78,7 +90,7 @@ def scores_asked(text: str) -> list[str | OwnScore]:
     return [OwnScore(Path(path), function)]
 
 
-def _said(error: BaseException) -> str:
+def said(error: BaseException) -> str:
     """What an exception of somebody else's code says, in one line."""
     line = str(error).strip().split("\n")[0].rstrip(".")
     return f"{type(error).__name__}{f': {line}' if line else ''}"

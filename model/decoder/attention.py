@@ -514,7 +514,7 @@ class Attention(nn.Module):
         """Project the blended values of rows [B, H, T, Dh] back to the stream, [B, T, D]."""
         z = self.hook_z(out)
         if self.hook_result.is_watched:
-            self.hook_result(self._per_head(z))
+            self.hook_result(self.per_head(z))
         joined: Tensor = self.output(z.transpose(1, 2).flatten(-2))  # [B, T, H·Dh] → [B, T, D]
         return joined
 
@@ -554,7 +554,7 @@ class Attention(nn.Module):
         pairing = self.rule.pairing
         return self.hook_rot_q(rotate(q, cos, sin, pairing)), self.hook_rot_k(rotate(k, cos, sin, pairing))
 
-    def _per_head(self, z: Tensor) -> Tensor:
+    def per_head(self, z: Tensor) -> Tensor:
         """What each head adds to the stream, [B, T, H, D]: W_O cut into its H blocks of columns."""
         blocks = self.output.weight.view(-1, self.config.heads, self.config.head_width)  # [D, H, Dh]
         return torch.einsum("bhtd,mhd->bthm", z, blocks)

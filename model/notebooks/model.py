@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import Tensor
 
@@ -14,6 +14,7 @@ from ropewalk.model.checkpoints import Checkpoint, open_checkpoint
 from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.hooks import Watch, watching
 from ropewalk.model.decoder.interventions import Intervention, check_interventions
 from ropewalk.model.errors import CheckpointError, OtherCheckpointError, TraceError
 from ropewalk.model.fingerprint import fingerprint_steps
@@ -26,10 +27,12 @@ from ropewalk.model.notebooks.source import Source
 from ropewalk.model.options import ADAPTER, Options, with_asked
 from ropewalk.model.progress import finished
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
-from ropewalk.model.runs.trace import Trace, capture_steps
+from ropewalk.model.runs.trace import Recorder, Trace, capture_steps, record
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import Origin, check_fits
 from ropewalk.model.trace_files.trace_file import is_trace
+
+Made = TypeVar("Made")
 
 
 class Model(Source):
@@ -164,6 +167,13 @@ class Model(Source):
         measure = measure_of(metric, self.tokenizer, batch.last, self.config.vocabulary)
         return gradients_of(self.decoder, batch, measure, [at] if isinstance(at, str) else at, interventions)
 
+    def record(self, batch: Batch, recorder: Recorder[Made], watches: Mapping[str, Watch] | None = None) -> Made:
+        """Run a batch for a recorder, without logits; hook points may be watched meanwhile."""
+        trace = self._run(batch, (), "none", "fused")
+        for layer in trace:
+            recorder.add(layer)
+        return recorder.finish(trace)
+
     def _run(self, batch: Batch, interventions: Sequence[Intervention], logits: Logits | None, branch: Branch) -> Trace:
         """Run a batch."""
         raise NotImplementedError
@@ -202,6 +212,19 @@ class CheckpointModel(Model):
         one = self.checkpoint
         fingerprint = finished(fingerprint_steps(Path(one.path), str(self.options.get(ADAPTER, ""))))
         return Origin(one.name, one.path, one.family, fingerprint, tuple(sorted(self.options.items())))
+
+    def record(self, batch: Batch, recorder: Recorder[Made], watches: Mapping[str, Watch] | None = None) -> Made:
+        """Run a batch for a recorder; each layer is freed when it lets go of it."""
+        batch = batch.to(self.decoder.embed.weight.device)
+        with watching(self.decoder, watches or {}):
+            return record(
+                self.decoder,
+                batch.inputs,
+                recorder,
+                logits="none",
+                positions=batch.positions,
+                padding=batch.padding,
+            )
 
     def _run(self, batch: Batch, interventions: Sequence[Intervention], logits: Logits | None, branch: Branch) -> Trace:
         weight = self.decoder.embed.weight

@@ -1,0 +1,1 @@
+"""What heads do over many texts: statistics of each, with their errors, as tables."""

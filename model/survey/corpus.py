@@ -1,0 +1,257 @@
+"""Texts to run: from files of several kinds, standard input or memory; one after another, never all at once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ropewalk.model.errors import SurveyError
+from ropewalk.model.notebooks.numbers import whole
+from ropewalk.model.survey.statistics import Kinds, Numbers, Text
+from ropewalk.model.survey.tables import arrow
+from ropewalk.model.tokens.tokenizer import Tokenizer
+
+STDIN = "-"
+SHARD = 256
+"""Texts that are committed together."""
+BATCH_TOKENS = 8192
+"""Tokens that run together where nobody says how many texts."""
+
+PairsOf: TypeAlias = str | Callable[[list[str], Mapping[str, Any]], Iterable[tuple[int, int]]]
+"""A column of cells, or a function of a text's tokens and its record that gives them."""
+Texts: TypeAlias = str | Path | Iterable[Any]
+"""A file or several (paths, ``-`` for standard input); or texts, ids or records themselves."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """What stands for one text: the text itself or its ids, and the other columns."""
+
+    text: str | Sequence[int]
+    row: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Corpus:
+    """Texts in an order that never changes.
+
+    Parameters
+    ----------
+    column
+        Which column of a file holds the text.
+    windows
+        Whether a ``.txt`` is one text that is cut into windows, not one on each line.
+    limit, seed
+        How many texts are drawn, without repeats, and with which seed; all when no limit is given.
+    tokens
+        Tokens of a text that are run; the rest is left out, or is the next window.
+    """
+
+    def __init__(
+        self,
+        texts: Texts,
+        tokenizer: Tokenizer | None,
+        *,
+        column: str = "text",
+        windows: bool = False,
+        limit: int | None = None,
+        seed: int = 0,
+        tokens: int = 512,
+        pairs: PairsOf | None = None,
+    ) -> None:
+        self.tokenizer, self.column, self.windows, self.tokens, self.pairs = tokenizer, column, windows, tokens, pairs
+        self._kinds = Kinds(tokenizer)
+        if isinstance(texts, str | Path):
+            texts = [Path(texts)]
+        self._sources: list[Any] = list(texts)
+        if any(isinstance(one, Path) and str(one) == STDIN for one in self._sources):
+            self._sources = [
+                line for one in self._sources for line in (_lines_of_stdin() if str(one) == STDIN else [one])
+            ]
+        digest, count = hashlib.sha256(), 0
+        for record in self._records():
+            digest.update(_bytes_of(record))
+            count += 1
+        if not count:
+            raise SurveyError("There is no text to survey; give a file that holds some.")
+        self.fingerprint = digest.hexdigest()
+        self.found = count
+        if limit is None or limit >= count:
+            self.chosen = np.arange(count)
+        else:
+            self.chosen = np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    @property
+    def shards(self) -> int:
+        """How many there are."""
+        return -(-len(self) // SHARD)
+
+    def read(self, wanted: Iterable[int]) -> Iterator[tuple[int, list[Text]]]:
+        """Each of some shards and its texts as tokens, in one pass over the corpus; what has no tokens is left out."""
+        left = set(wanted)
+        if not left:
+            return
+        place, texts = 0, list[Text]()
+        for number, record in enumerate(self._records()):
+            if place == len(self.chosen):
+                break
+            if number != self.chosen[place]:
+                continue
+            shard, place = place // SHARD, place + 1
+            if shard in left and len(ids := self._ids(record.text)[: self.tokens]):
+                texts.append(Text(number, ids, self._kinds.of(ids), self._pairs(number, ids, record.row)))
+            if place % SHARD == 0 or place == len(self.chosen):
+                if shard in left:
+                    yield shard, texts
+                texts = []
+
+    def _ids(self, text: str | Sequence[int]) -> Numbers:
+        if isinstance(text, str):
+            if self.tokenizer is None:
+                raise SurveyError("This model has no tokenizer, so texts cannot be run on it; give ids.")
+            text = self.tokenizer.encode(text)
+        return np.asarray(text, np.int64)
+
+    def _pairs(self, number: int, ids: Numbers, row: Mapping[str, Any]) -> Numbers:
+        if self.pairs is None:
+            return np.zeros((0, 2), np.int64)
+        if isinstance(self.pairs, str):
+            if self.pairs not in row:
+                raise SurveyError(f"Text {number + 1} has no column {self.pairs!r} of pairs; it has {_named(row)}.")
+            given: Any = row[self.pairs]
+        else:
+            pieces = [] if self.tokenizer is None else self.tokenizer.describe(ids.tolist())
+            strings = [one.text for one in pieces] or [str(one) for one in ids.tolist()]
+            given = self.pairs(strings, row)
+        found = list[tuple[int, int]]()
+        for cell in given if given is not None else ():
+            query, key = (whole(one) for one in cell) if isinstance(cell, Sequence) and len(cell) == 2 else (None, None)
+            if query is None or key is None or not key >= 0 or not query >= 0:
+                raise SurveyError(f"Text {number + 1} was given the pair {cell!r:.40}, but a pair is (query, key).")
+            if max(query, key) < len(ids):  # what lies in the part that is left out
+                found.append((query, key))
+        return np.array(sorted(set(found)), np.int64).reshape(-1, 2)
+
+    # ------------------------------------------------------------------------------------------------------------------
+    # Sources
+
+    def _records(self) -> Iterator[Record]:
+        for one in self._sources:
+            if isinstance(one, Path):
+                yield from self._of_file(one)
+            elif isinstance(one, Mapping):
+                yield self._of_row(one, "A record")
+            else:
+                yield Record(_checked(one, "A text"))
+
+    def _of_row(self, row: Mapping[str, Any], where: str) -> Record:
+        if self.column not in row:
+            raise SurveyError(f"{where} has no column {self.column!r}; it has {_named(row)}; name one with column.")
+        return Record(_checked(row[self.column], where), row)
+
+    def _of_file(self, path: Path) -> Iterator[Record]:
+        try:
+            if path.suffix == ".parquet" or path.is_dir():
+                rows = _rows_of_folder(path) if path.is_dir() else _rows_of_parquet(path)
+                yield from (self._of_row(row, str(path)) for row in rows)
+            elif path.suffix == ".jsonl":
+                yield from self._of_lines(path)
+            elif self.windows:
+                ids = self._ids(path.read_text(encoding="utf-8-sig"))
+                starts = range(0, len(ids), self.tokens)
+                yield from (Record(ids[start : start + self.tokens].tolist()) for start in starts)
+            else:
+                with path.open(encoding="utf-8-sig") as lines:
+                    yield from (Record(line.rstrip("\r\n")) for line in lines if line.strip())
+        except OSError as error:
+            raise SurveyError(f"{path} cannot be read: {error.strerror or error}.") from error
+        except UnicodeDecodeError as error:
+            raise SurveyError(f"{path} is not text in UTF-8; save it as that.", str(error)) from error
+
+    def _of_lines(self, path: Path) -> Iterator[Record]:
+        with path.open(encoding="utf-8-sig") as lines:
+            for number, line in enumerate(lines, 1):
+                if not line.strip():
+                    continue
+                try:
+                    row = json.loads(line)
+                except ValueError as error:
+                    raise SurveyError(f"Line {number} of {path} is not JSON.", str(error)) from error
+                if not isinstance(row, Mapping):
+                    raise SurveyError(f"Line {number} of {path} is no JSON object with columns.")
+                yield self._of_row(row, f"Line {number} of {path}")
+
+
+def batches_of(texts: Sequence[Text], size: int | None) -> list[list[Text]]:
+    """Texts of like length together; the same for the same texts, whoever runs them.
+
+    Parameters
+    ----------
+    size
+        How many; None for as many as have so many tokens as :data:`BATCH_TOKENS`, padding included.
+    """
+    found = list[list[Text]]()
+    for text in sorted(texts, key=lambda one: (len(one), one.number)):
+        most = size or max(BATCH_TOKENS // len(text), 1)
+        if not found or len(found[-1]) >= most:
+            found.append([])
+        found[-1].append(text)
+    return found
+
+
+def _checked(text: Any, where: str) -> str | list[int]:
+    """What stands for a text: itself, or its ids."""
+    if isinstance(text, str):
+        return text
+    ids = [whole(one) for one in text] if isinstance(text, Iterable) else [None]
+    if None in ids:
+        raise SurveyError(f"{where} holds {text!r:.40}, which is neither text nor token ids.")
+    return [one for one in ids if one is not None]
+
+
+def _lines_of_stdin() -> list[str]:
+    try:
+        return [line.rstrip("\r\n") for line in sys.stdin if line.strip()]
+    except (AttributeError, UnicodeDecodeError) as error:
+        raise SurveyError("Standard input is closed, or is not text in UTF-8.", str(error)) from error
+
+
+def _rows_of_parquet(path: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        with arrow("parquet").ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=SHARD):
+                yield from batch.to_pylist()
+    except ValueError as error:  # what pyarrow raises for what is no such file
+        raise SurveyError(f"{path} is not a parquet file.", str(error)) from error
+
+
+def _rows_of_folder(path: Path) -> Iterator[Mapping[str, Any]]:
+    """Rows of a folder that datasets saved, or of parquet files."""
+    parts = sorted(path.glob("*.arrow")) or sorted(path.glob("*.parquet"))
+    if not parts:
+        raise SurveyError(f"{path} holds no data set: neither .arrow nor .parquet files are in it.")
+    for part in parts:
+        if part.suffix == ".parquet":
+            yield from _rows_of_parquet(part)
+            continue
+        with part.open("rb") as file, arrow("ipc").open_stream(file) as stream:
+            for batch in stream:
+                yield from batch.to_pylist()
+
+
+def _bytes_of(record: Record) -> bytes:
+    row = {name: one for name, one in record.row.items() if not isinstance(one, bytes)}
+    return json.dumps([record.text, row], sort_keys=True, default=repr).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _named(row: Mapping[str, Any]) -> str:
+    return ", ".join(map(str, row)) or "none"

@@ -1,0 +1,183 @@
+"""What a survey keeps: sums, squares, counts, a histogram and the strongest examples, which add up in any order."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, TypeAlias
+from zipfile import BadZipFile
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ropewalk.model.errors import SurveyError
+from ropewalk.model.survey.statistics import GRID, Numbers
+from ropewalk.model.whole_file import whole_file
+
+Doubles: TypeAlias = NDArray[np.float64]
+NOBODY = -1
+
+
+@dataclass(eq=False)
+class Tally:
+    """Numbers that say all of some texts; those of two sets of texts are added.
+
+    Letters: K statistics, L layers, H heads, D ranges of distances, E examples of each head and statistic.
+
+    Attributes
+    ----------
+    texts
+        How many there were.
+    counts
+        [K] of them, those with an eligible query.
+    sums, squares
+        [K, L, H] of the texts' values.
+    distances, distance_squares
+        [D, L, H] of the texts' shares of weight in each range of distances.
+    maps, map_counts
+        [L, H, G, G] of the texts' mean shares of weight of the queries in one part of a text on the keys in another,
+        and [G] the texts that have queries there.
+    values
+        [K, L, H, E] of the examples, the largest first, −inf where there is none.
+    places
+        [K, L, H, E, 3] their text, query and key.
+    """
+
+    texts: int
+    counts: Numbers
+    sums: Doubles
+    squares: Doubles
+    distances: Doubles
+    distance_squares: Doubles
+    maps: Doubles
+    map_counts: Numbers
+    values: Doubles
+    places: Numbers
+
+    @classmethod
+    def empty(cls, statistics: int, layers: int, heads: int, bins: int, top: int) -> Tally:
+        """Nothing yet."""
+        each = statistics, layers, heads
+        return cls(
+            0,
+            np.zeros(statistics, np.int64),
+            np.zeros(each),
+            np.zeros(each),
+            np.zeros((bins, layers, heads)),
+            np.zeros((bins, layers, heads)),
+            np.zeros((layers, heads, GRID, GRID)),
+            np.zeros(GRID, np.int64),
+            np.full((*each, top), -math.inf),
+            np.full((*each, top, 3), NOBODY, np.int64),
+        )
+
+    def add(self, values: Doubles, distances: Doubles) -> None:
+        """Add texts: their values [B, K, L, H], NaN where a text has none, and shares by distance [B, D, L, H]."""
+        there = ~np.isnan(values[:, :, 0, 0])
+        known = np.where(there[:, :, None, None], values, 0.0)
+        self.texts += len(values)
+        self.counts += there.sum(0)
+        self.sums += known.sum(0)
+        self.squares += np.square(known).sum(0)
+        self.distances += distances.sum(0)
+        self.distance_squares += np.square(distances).sum(0)
+
+    def add_examples(self, layer: int, values: Doubles, places: Numbers) -> None:
+        """Add the strongest cell of a text in a layer for each statistic and head: [K, H], −inf for none; [K, H, 3]."""
+        better = values > self.values[:, layer, :, -1]
+        if not better.any():
+            return
+        which, heads = better.nonzero()
+        kept = np.concatenate((self.values[which, layer, heads], values[which, heads][:, None]), -1)
+        at = np.concatenate((self.places[which, layer, heads], places[which, heads][:, None]), -2)
+        self.values[which, layer, heads], self.places[which, layer, heads] = _strongest(kept, at, self.top)
+
+    @property
+    def top(self) -> int:
+        """E."""
+        return int(self.values.shape[-1])
+
+    def merge(self, other: Tally) -> None:
+        """Add what other texts gave."""
+        self.texts += other.texts
+        for name in ("counts", "sums", "squares", "distances", "distance_squares", "maps", "map_counts"):
+            getattr(self, name).__iadd__(getattr(other, name))
+        values = np.concatenate((self.values, other.values), -1)
+        places = np.concatenate((self.places, other.places), -2)
+        self.values, self.places = _strongest(values, places, self.top)
+
+    @property
+    def mean(self) -> Doubles:
+        """[K, L, H], NaN where no text has a value."""
+        return mean_of(self.sums, self.counts[:, None, None])
+
+    @property
+    def error(self) -> Doubles:
+        """[K, L, H] the standard error of the mean over texts; NaN for fewer than two."""
+        return error_of(self.sums, self.squares, self.counts[:, None, None])
+
+    @property
+    def distance_mean(self) -> Doubles:
+        """[D, L, H]."""
+        return mean_of(self.distances, np.array(self.texts))
+
+    @property
+    def distance_error(self) -> Doubles:
+        """[D, L, H]."""
+        return error_of(self.distances, self.distance_squares, np.array(self.texts))
+
+    @property
+    def mean_maps(self) -> Doubles:
+        """[L, H, G, G]."""
+        return mean_of(self.maps, self.map_counts[:, None])
+
+    def save(self, path: Path, numbers: Sequence[int], values: NDArray[np.float32]) -> None:
+        """Write a shard whole: the tally, and which texts it is of and their values [N, K, L, H]."""
+        arrays = {one.name: np.asarray(getattr(self, one.name)) for one in fields(self)}
+        with whole_file(path) as part, part.open("wb") as file:
+            np.savez(file, numbers=np.array(numbers, np.int64), each=values, allow_pickle=False, **arrays)
+
+    @classmethod
+    def load(cls, path: Path) -> Tally:
+        """Read a shard's tally."""
+        found = _arrays(path, [one.name for one in fields(cls)])
+        return cls(**{**found, "texts": int(found["texts"])})
+
+
+def read_values(path: Path) -> tuple[Numbers, NDArray[np.float32]]:
+    """Which texts a shard is of, and their values [N, K, L, H]."""
+    found = _arrays(path, ["numbers", "each"])
+    return found["numbers"], found["each"]
+
+
+def _arrays(path: Path, names: Sequence[str]) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
+            return {name: arrays[name] for name in names}
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        raise SurveyError(
+            f"{path} is not a shard of a survey, or is damaged; delete it, and the survey runs its texts again.",
+            str(error),
+        ) from error
+
+
+def _strongest(values: Doubles, places: Numbers, top: int) -> tuple[Doubles, Numbers]:
+    """The largest first, of equal ones the earliest text, query and key."""
+    order = np.lexsort((places[..., 2], places[..., 1], places[..., 0], -values))[..., :top]
+    return np.take_along_axis(values, order, -1), np.take_along_axis(places, order[..., None], -2)
+
+
+def mean_of(sums: Doubles, count: Numbers) -> Doubles:
+    """NaN where nothing was counted."""
+    with np.errstate(invalid="ignore"):
+        found: Doubles = np.where(count > 0, sums / np.maximum(count, 1), math.nan)
+    return found
+
+
+def error_of(sums: Doubles, squares: Doubles, count: Numbers) -> Doubles:
+    """The standard error of a mean; NaN for fewer than two."""
+    spread = np.maximum(squares - np.square(sums) / np.maximum(count, 1), 0.0)
+    found: Doubles = np.where(count > 1, np.sqrt(spread / np.maximum(count * (count - 1), 1)), math.nan)
+    return found

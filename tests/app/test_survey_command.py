@@ -1,0 +1,115 @@
+"""The survey command, from files of texts to the table on screen."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import ipc, parquet
+
+import ropewalk
+from tests.app.test_commands import Run, one_sentence, run, shots
+
+__all__ = ["run", "shots"]
+
+TEXTS = ["to be or not to be", "the king, the king", "so it goes on and on and on"]
+
+
+def refusal(ran: tuple[int, str, str]) -> str:
+    status, out, err = ran
+    assert (status, out) == (1, "")
+    assert one_sentence(err)
+    return err
+
+
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same texts in every kind of file."""
+    folder = tmp_path_factory.mktemp("corpora")
+    rows = {"text": TEXTS, "pairs": [[[3, 1]], [], [[2, 0], [4, 1]]]}
+    (folder / "t.txt").write_text("\n".join([TEXTS[0], "", *TEXTS[1:]]) + "\n", encoding="utf-8")
+    lines = [json.dumps({"text": text, "pairs": pairs}) for text, pairs in zip(*rows.values(), strict=True)]
+    (folder / "t.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    table = pa.table(rows)
+    parquet.write_table(table, folder / "t.parquet")
+    (folder / "saved").mkdir()
+    with ipc.new_stream(folder / "saved" / "data-00000-of-00001.arrow", table.schema) as stream:
+        stream.write_table(table)
+    (folder / "mine.py").write_text("def cells(tokens, row):\n    return [(1, 0), (len(tokens) - 1, 0)]\n")
+    return folder
+
+
+def test_every_kind_of_file_gives_the_same(run: Run, corpora: Path, tmp_path: Path) -> None:
+    found = []
+    for name in ("t.txt", "t.jsonl", "t.parquet", "saved"):
+        out = tmp_path / name
+        status, printed, err = run(
+            *("survey", "--texts", corpora / name, "--out", out, "--statistics", "previous,duplicate", "--batch", 2)
+        )
+        assert (status, err) == (0, "")
+        assert printed == f"3 texts of 3: {out}\n"
+        found.append(ropewalk.load_survey(out).frame)
+    assert all(one.equals(found[0]) for one in found)
+
+
+def test_it_is_printed(run: Run, corpora: Path, tmp_path: Path) -> None:
+    out = tmp_path / "s"
+    run("survey", "--texts", corpora / "t.jsonl", "--out", out, "--pairs", "pairs", "--limit", 3)
+    status, printed, _ = run("survey", out, "--csv")
+    assert status == 0
+    rows = list(csv.DictReader(io.StringIO(printed)))
+    survey = ropewalk.load_survey(out)
+    of_pairs = next(row for row in rows if (row["layer"], row["head"], row["statistic"]) == ("1", "3", "pairs"))
+    assert of_pairs["n"] == "2"
+    assert float(of_pairs["value"]) == survey.mean("pairs")[1, 3]
+    assert next(row for row in rows if row["statistic"] == "sink_beyond_64")["value"] == ""
+    status, printed, _ = run("survey", out, "--show")
+    lines = printed.splitlines()
+    assert lines[0].split()[:3] == ["head", "previous", "self"]
+    assert "sink_beyond_64" not in lines[0]
+    assert f"{survey.mean('previous')[0, 0]:.3f} ± {survey.error('previous')[0, 0]:.3f}" in lines[1]
+    assert "pairs: n = 2; pairs: mean of Σ w[q, k] over the cells that were given, over q that have one" in lines
+
+
+def test_pairs_come_from_a_function(run: Run, corpora: Path, tmp_path: Path) -> None:
+    asked = ("survey", "--texts", corpora / "t.txt", "--statistics", "pairs", "--out", tmp_path / "s")
+    assert run(*asked, "--pairs", f"{corpora / 'mine.py'}:cells")[0] == 0
+    assert ropewalk.load_survey(tmp_path / "s").count("pairs") == 3
+    assert "has no function other" in refusal(run(*asked, "--pairs", f"{corpora / 'mine.py'}:other"))
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        (("--statistics", "luck"), "There is no statistic 'luck' of a survey; there are previous, self"),
+        (("--statistics", "pairs"), "needs cells"),
+        (("--column", "nobody"), "has no column 'nobody'; it has text, pairs"),
+        (("--pairs", "nobody"), "has no column 'nobody' of pairs"),
+    ],
+)
+def test_what_cannot_be_surveyed_is_a_sentence(
+    run: Run, corpora: Path, tmp_path: Path, typed: tuple[str, ...], said: str
+) -> None:
+    assert said in refusal(run("survey", "--texts", corpora / "t.jsonl", "--out", tmp_path / "s", *typed))
+
+
+def test_a_folder_that_holds_none_is_a_sentence(run: Run, corpora: Path, tmp_path: Path) -> None:
+    assert "holds no survey" in refusal(run("survey", tmp_path, "--show"))
+    assert "cannot be read" in refusal(run("survey", "--texts", tmp_path / "no.txt", "--out", tmp_path / "s"))
+    run("capture", "--prompt", "to be", "--out", tmp_path / "run.safetensors")
+    asked = ("--texts", corpora / "t.txt", "--out", tmp_path / "s")
+    assert "is a trace, one run without its model" in refusal(run("survey", tmp_path / "run.safetensors", *asked))
+    status, _, err = run("survey", "--texts", corpora / "t.txt")
+    assert status == 2
+    assert "--out" in err
+
+
+def test_texts_come_from_standard_input(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(TEXTS)))
+    assert run("survey", "--texts", "-", "--out", tmp_path / "s", "--statistics", "self")[0] == 0
+    assert ropewalk.load_survey(tmp_path / "s").texts == 3
+    assert ropewalk.load_survey(tmp_path / "s").manifest["model"]["config"]["kv_heads"] > 0

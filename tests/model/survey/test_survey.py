@@ -1,0 +1,218 @@
+"""Surveys against plain numpy on explicit weights; in batches, shards and after an end; and what comes out of them."""
+
+from __future__ import annotations
+
+import json
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import ropewalk
+from ropewalk.model.errors import SurveyError
+from ropewalk.model.survey import corpus, recorder
+from ropewalk.model.survey.comparison import benjamini_hochberg, two_sided
+from ropewalk.model.survey.running import survey_steps
+from ropewalk.model.survey.statistics import SURVEYED
+from ropewalk.model.survey.tally import Tally
+from tests.model.survey.small_survey import SmallModel, expected, texts_of
+
+ORDINARY = ("plain", "sink")
+LENGTHS = (9, 1, 70, 31, 67, 31)
+CELLS = [(5, 2), (5, 3), (8, 8), (200, 1)]
+FAMILIES = [
+    *ORDINARY,
+    *(
+        pytest.param(name, marks=pytest.mark.slow)
+        for name in ("window", "soft_cap", "partial_adjacent", "one_kv_head", "yarn")
+    ),
+]
+
+
+@pytest.mark.parametrize("name", FAMILIES)
+def test_every_statistic_is_what_numpy_says_of_explicit_weights(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recorder, "BLOCK_CELLS", 1200)  # several blocks of rows
+    model, texts = SmallModel(name), texts_of(LENGTHS)
+    found = ropewalk.survey(model, texts, batch=4, pairs=lambda tokens, row: CELLS)
+    each = [expected(model, ids, [cell for cell in CELLS if max(cell) < len(ids)]) for ids in texts]
+    assert set(found.names) == set(SURVEYED) == set(each[0])
+    for statistic in found.names:
+        values = np.array([one[statistic] for one in each])
+        there = ~np.isnan(values[:, 0, 0])
+        assert found.count(statistic) == there.sum(), statistic
+        mean, spread = values[there].mean(0), values[there].std(0, ddof=1)
+        scale = max(1.0, float(np.abs(mean).max()))
+        assert found.mean(statistic) == pytest.approx(mean, abs=1e-6 * scale), statistic
+        assert found.error(statistic) == pytest.approx(spread / np.sqrt(there.sum()), abs=1e-6 * scale), statistic
+
+
+def test_distances_add_up_and_agree_with_the_weights() -> None:
+    model, texts = SmallModel("plain"), texts_of(LENGTHS)
+    found = ropewalk.survey(model, texts, statistics=["self", "local_8"])
+    seen = found.mean_map((1, 2))
+    assert seen.ranges[:4].tolist() == [[0, 1], [1, 2], [2, 4], [4, 8]]
+    assert seen.share.sum() == pytest.approx(1.0, abs=1e-6)
+    assert seen.share[0] == pytest.approx(found.mean("self")[1, 2], abs=1e-6)
+    assert np.nansum(seen.grid, -1) == pytest.approx(np.ones(32), abs=1e-6)
+    assert not np.triu(seen.grid, 1).any()
+    first = ropewalk.survey(model, [texts[2][:64]]).mean_map((1, 2)).grid
+    w = model.capture([texts[2][:64]]).patterns(layer=1)[0, 2].double().numpy()
+    assert first == pytest.approx(w.reshape(32, 2, 32, 2).sum(-1).mean(1), abs=1e-6)
+    assert seen.share[:4].sum() == pytest.approx(found.mean("local_8")[1, 2], abs=1e-6)
+
+
+def test_examples_are_the_largest_values_one_of_a_text(tmp_path: Path) -> None:
+    model, texts = SmallModel("plain"), texts_of(LENGTHS)
+    found = ropewalk.survey(model, texts, top=4)
+    alone = [ropewalk.survey(model, [ids], top=1) for ids in texts]
+    for statistic in ("duplicate", "induction", "previous"):
+        best = sorted(
+            (
+                (-one.value, number, one.query, one.key)
+                for number, survey in enumerate(alone)
+                for one in survey.top_examples((2, 3), statistic)
+            ),
+        )[:4]
+        shown = found.top_examples((2, 3), statistic)
+        assert [(one.text, one.query, one.key) for one in shown] == [one[1:] for one in best]
+        assert [one.value for one in shown] == pytest.approx([-one[0] for one in best], abs=1e-6)
+    for one in found.top_examples((2, 3), "duplicate"):
+        ids = texts[one.text]
+        assert one.key < one.query
+        assert ids[one.key] == ids[one.query]
+
+
+def test_shards_merge_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "SHARD", 2)
+    model, texts = SmallModel("plain"), texts_of(LENGTHS)
+    whole = ropewalk.survey(model, texts, out=tmp_path / "s", top=2)
+    shards = [Tally.load(path) for path in sorted((tmp_path / "s" / "shards").iterdir())]
+    assert len(shards) == 3
+    for order in permutations(shards):
+        total = Tally.empty(len(whole.names), 3, 4, len(whole._tally.distances), 2)
+        for one in order:
+            total.merge(one)
+        assert total.counts.tolist() == whole._tally.counts.tolist()
+        assert total.mean == pytest.approx(whole._tally.mean, rel=1e-12, nan_ok=True)
+        assert np.array_equal(total.places, whole._tally.places)
+
+
+@pytest.mark.parametrize("pauses", [1, 3, 6])
+def test_a_survey_that_was_ended_goes_on(pauses: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "SHARD", 2)
+    model, texts = SmallModel("plain"), texts_of(LENGTHS)
+    whole = ropewalk.survey(model, texts, out=tmp_path / "whole", batch=1)
+    steps = survey_steps(model, texts, out=tmp_path / "cut", batch=1)
+    for _ in range(pauses):
+        next(steps)
+    steps.close()
+    committed = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cut" / "shards").iterdir()}
+    assert len(committed) == (pauses - 1) // 2
+    if committed:
+        assert ropewalk.load_survey(tmp_path / "cut").texts == 2 * len(committed)
+        assert not ropewalk.load_survey(tmp_path / "cut").complete
+    again = ropewalk.survey(model, texts, out=tmp_path / "cut", batch=1)
+    assert {name: (tmp_path / "cut" / "shards" / name).stat().st_mtime_ns for name in committed} == committed
+    assert again.complete
+    for name in ("heads", "distances", "examples"):
+        first, second = (tmp_path / one / f"{name}.parquet" for one in ("whole", "cut"))
+        assert first.read_bytes() == second.read_bytes()
+    assert whole.texts == again.texts == len(texts)
+
+
+def test_another_survey_is_not_gone_on_with(tmp_path: Path) -> None:
+    model, texts = SmallModel("plain"), texts_of((4, 5))
+    ropewalk.survey(model, texts, out=tmp_path / "s")
+    with pytest.raises(SurveyError, match="another survey: its corpus differs"):
+        ropewalk.survey(model, texts[:1], out=tmp_path / "s")
+    with pytest.raises(SurveyError, match="another survey: its top differs"):
+        ropewalk.survey(model, texts, out=tmp_path / "s", top=3)
+
+
+def test_tables_are_read_as_they_are(tmp_path: Path) -> None:
+    import pandas as pd
+
+    model, texts = SmallModel("plain"), texts_of(LENGTHS)
+    found = ropewalk.survey(model, texts, out=tmp_path / "s")
+    heads = pd.read_parquet(tmp_path / "s" / "heads.parquet")
+    assert list(heads) == ["layer", "head", "statistic", "value", "error", "n"]
+    chosen = heads[(heads.statistic == "sink") & (heads.layer == 1) & (heads["head"] == 2)].iloc[0]
+    assert (chosen.value, chosen.error) == (found.mean("sink")[1, 2], found.error("sink")[1, 2])
+    assert chosen.n == found.count("sink") == 5
+    examples = pd.read_parquet(tmp_path / "s" / "examples.parquet")
+    assert {"text", "query", "key", "value"} <= set(examples)
+    distances = pd.read_parquet(tmp_path / "s" / "distances.parquet")
+    assert distances.groupby(["layer", "head"]).value.sum().to_numpy() == pytest.approx(np.ones(12), abs=1e-6)
+    loaded = ropewalk.load_survey(tmp_path / "s")
+    assert np.array_equal(loaded.mean("entropy"), found.mean("entropy"))
+    assert loaded.frame.equals(found.frame)
+    manifest = json.loads((tmp_path / "s" / "manifest.json").read_text())
+    assert manifest["model"]["fingerprint"] == "f"
+    assert manifest["complete"] is True
+
+
+@pytest.mark.parametrize("kept", ["folders", "memory"])
+def test_two_surveys_are_compared_text_by_text(kept: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "SHARD", 4)
+    texts, out = texts_of(LENGTHS), {one: tmp_path / one if kept == "folders" else None for one in ("a", "b")}
+    first = ropewalk.survey(SmallModel("plain"), texts, out=out["a"], batch=1)
+    second = ropewalk.survey(SmallModel("plain", seed=3), texts, out=out["b"], statistics=["induction", "sink"])
+    found = first.compare(second)
+    assert found.names == ("sink", "induction")
+    pairs = [(expected(SmallModel("plain"), ids), expected(SmallModel("plain", seed=3), ids)) for ids in texts]
+    differences = np.array([after["induction"] - before["induction"] for before, after in pairs])
+    differences = differences[~np.isnan(differences[:, 0, 0])]
+    assert found.count[1] == len(differences)
+    assert found.difference[1] == pytest.approx(differences.mean(0), abs=1e-6)
+    assert found.error[1] == pytest.approx(differences.std(0, ddof=1) / len(differences) ** 0.5, abs=1e-6)
+    t = np.abs(found.difference[1] / found.error[1])
+    assert found.p[1] == pytest.approx(two_sided(t, len(differences) - 1))
+    assert np.array_equal(found.significant("sink", 0.3), found.adjusted("sink") <= 0.3)
+    assert len(found.frame) == 2 * 3 * 4
+    assert not first.compare(first).significant("sink").any()
+    with pytest.raises(SurveyError, match="other texts: their corpus differs"):
+        first.compare(ropewalk.survey(SmallModel("plain"), texts[:2]))
+
+
+@pytest.mark.parametrize(
+    ("t", "freedom", "p"),
+    [(12.706, 1, 0.05), (4.303, 2, 0.05), (2.571, 5, 0.05), (2.228, 10, 0.05), (3.169, 10, 0.01), (1.96, 1001, 0.05)],
+)
+def test_tails_are_those_of_the_printed_tables(t: float, freedom: int, p: float) -> None:
+    assert two_sided(np.array([t, -t, 0.0]), freedom) == pytest.approx([p, p, 1.0], abs=2e-4)
+
+
+def test_false_discoveries_are_adjusted_for() -> None:
+    p = np.array([[0.01, 0.04, np.nan], [0.039, 0.005, 0.5]])
+    wanted = np.array([[0.025, 0.05, np.nan], [0.05, 0.025, 0.5]])
+    assert benjamini_hochberg(p) == pytest.approx(wanted, nan_ok=True)
+
+
+@pytest.mark.parametrize(
+    ("texts", "options", "said"),
+    [
+        ([], {}, "no text to survey"),
+        ([None], {}, "holds None, which is neither text nor token ids"),
+        ([""], {}, "Every text is empty"),
+        ([{"note": "x"}], {}, "has no column 'text'; it has note"),
+        (["1 2"], {"tokens": 0}, "tokens is 0"),
+        (["1 2"], {"statistics": ["luck"]}, "no statistic 'luck'"),
+        (["1 2"], {"pairs": lambda tokens, row: [5]}, "given the pair 5"),
+    ],
+)
+def test_what_cannot_be_surveyed_is_a_sentence(texts: list[Any], options: dict[str, Any], said: str) -> None:
+    with pytest.raises(SurveyError, match=said):
+        ropewalk.survey(SmallModel("plain"), texts, **options)
+
+
+def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
+    model, texts = SmallModel("plain"), texts_of((4, 5))
+    ropewalk.survey(model, texts, out=tmp_path / "s")
+    shard = tmp_path / "s" / "shards" / "000000.npz"
+    shard.write_bytes(shard.read_bytes()[:-40])
+    with pytest.raises(SurveyError, match=r"000000\.npz is not a shard of a survey, or is damaged; delete it"):
+        ropewalk.survey(model, texts, out=tmp_path / "s")
+    shard.unlink()
+    assert ropewalk.survey(model, texts, out=tmp_path / "s").texts == 2
