@@ -187,6 +187,12 @@ def test_three_score_maps_are_large_and_no_map_is_a_stamp_in_an_empty_panel(
     window.deleteLater()
 
 
+def test_numbers_stand_under_the_heads_of_common_screens(window: MainWindow) -> None:
+    for size in ((1366, 768), (1440, 900), (1536, 864), (1600, 900)):
+        put_on(window, "overview", size)
+        assert cast("HeadsPanel", window.panels["heads"]).view.plan.lines == 1, size
+
+
 @pytest.mark.parametrize("look", LARGEST_TYPE)
 def test_the_maps_of_a_comparison_are_large(window: MainWindow, engine: CannedEngine, look: str) -> None:
     changes = tuple(TokenChange(word(at), 0.1 * at, 0.5) for at in range(8))
