@@ -36,7 +36,7 @@ from tests.views.canned import CannedEngine, canned_session, visible, weights, w
 from tests.views.driving import settle, window_over
 from tests.views.measuring import faults
 
-SIZES: Final = ((1366, 768), (1920, 1080), (1280, 720), (1024, 768), (2560, 1440), (960, 540))
+SIZES: Final = ((1366, 768), (1600, 900), (1920, 1080), (1280, 720), (1024, 768), (2560, 1440), (960, 540))
 """Screens, in pixels of the window: 1280 × 720 and 960 × 540 are 1920 × 1080 at 150 and at 200 per cent."""
 LOOKS: Final = ("dark", "light", "projector")
 LARGEST_TYPE: Final = (pytest.param("dark", marks=pytest.mark.slow), "projector")
