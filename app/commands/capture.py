@@ -6,7 +6,7 @@ import argparse
 import re
 import string
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.rope_scaling import scaling_for
 from ropewalk.model.engine.interface import ModelHandle, RunHandle
 from ropewalk.model.errors import PromptError, RopewalkError
-from ropewalk.model.readings.records import Sampling
+from ropewalk.model.readings.records import Run, Sampling
 from ropewalk.model.tokens.prompt import Prompt
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def _decode_and_save(parsed: argparse.Namespace, handle: RunHandle, drawn: Seque
     greedily = [Sampling()] * (handle.run.steps - len(drawn))
     finished(engine.save_steps(handle, parsed.out, parsed.pattern, drawn=[*drawn, *greedily]))
     say_end(handle.run, parsed.steps)
-    _say(parsed.out, handle)
+    _say(parsed.out, handle.run)
 
 
 def _check_pattern(model_handle: ModelHandle, tokens: int) -> None:
@@ -115,8 +115,7 @@ def _check_pattern(model_handle: ModelHandle, tokens: int) -> None:
     check_pattern(model_handle.card.config, tokens)
 
 
-def _say(out: Path, handle: RunHandle) -> None:
-    run = handle.run
+def _say(out: Path, run: Run) -> None:
     print(f"{out}: {run.length} rows ({run.prefill} of the prompt), {format_bytes(out.stat().st_size)}")
 
 
@@ -129,7 +128,8 @@ def _capture_all(parsed: argparse.Namespace, model_handle: ModelHandle) -> None:
     from ropewalk.model.engine import engine
 
     wanted = [one for one in _wanted(parsed, model_handle) if parsed.existing != "skip" or not one.out.exists()]
-    done = 0
+    done: dict[Path, Run] = {}
+    told = 0
     try:
         for some in _batches(parsed, model_handle, wanted):
             changed = _stretch(parsed, model_handle, len(some[0].read.ids))
@@ -145,12 +145,21 @@ def _capture_all(parsed: argparse.Namespace, model_handle: ModelHandle) -> None:
             for one, handle in zip(some, finished(batch), strict=True):
                 drawn = [Sampling()] * handle.run.steps
                 finished(engine.save_steps(handle, one.out, parsed.pattern, drawn=drawn))
-                say_end(handle.run, parsed.steps)
-                _say(one.out, handle)
-                done += 1
+                done[one.out] = handle.run
+            while told < len(wanted) and wanted[told].out in done:  # in the order of the prompts, not of the batches
+                _tell(wanted[told].out, done, parsed.steps)
+                told += 1
     except BaseException:
-        print(f"{done} of {len(wanted)} files were written, each of them whole.", file=sys.stderr)
+        for one in wanted[told:]:
+            if one.out in done:
+                _tell(one.out, done, parsed.steps)
+        print(f"{len(done)} of {len(wanted)} files were written, each of them whole.", file=sys.stderr)
         raise
+
+
+def _tell(out: Path, done: Mapping[Path, Run], steps: int) -> None:
+    say_end(done[out], steps)
+    _say(out, done[out])
 
 
 def _stretch(parsed: argparse.Namespace, model_handle: ModelHandle, length: int) -> tuple[Intervention, ...]:
@@ -213,7 +222,8 @@ def _outs(pattern: Path, lines: Sequence[tuple[int, PromptLine]]) -> list[Path]:
     seen: dict[Path, int] = {}
     for out, (number, line) in zip(outs, lines, strict=True):
         if "name" in fields and (not line.name or Path(line.name).name != line.name or line.name in (".", "..")):
-            raise RopewalkError(f"Line {number} needs a name that a file can have, but its name is {line.name!r:.80}.")
+            has = f"its name is {line.name!r:.80}" if line.name else "it has none"
+            raise RopewalkError(f"Line {number} needs a name that a file can have, but {has}.")
         if out in seen:
             raise RopewalkError(f"Lines {seen[out]} and {number} would both be written to {out}; add {{n}} to it.")
         seen[out] = number

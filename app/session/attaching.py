@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ropewalk.app.session.opening import Opening
     from ropewalk.app.session.state import Scenes, SessionState
     from ropewalk.app.session.timeline import Timeline
+    from ropewalk.model.options import Options
     from ropewalk.model.trace_files.header import Origin
 
 
@@ -60,7 +61,7 @@ class Attaching(QObject):
         model_handle = self._session.model_handle
         return None if model_handle is None else model_handle.origin
 
-    def attach(self, path: str | None, *, confirmed: bool = False) -> None:
+    def attach(self, path: str | None, *, confirmed: bool = False, options: Options | None = None) -> None:
         """Open a checkpoint for the run on screen, which stays as it is until everything can be done with it.
 
         Parameters
@@ -69,6 +70,8 @@ class Attaching(QObject):
             A file or folder; None is the bundled model.
         confirmed
             Whether a person wants it although it is not known to be the one that the run was made with.
+        options
+            How it is opened, where otherwise than the run was made.
         """
         kept = self._scenes.keep()
         if kept is None or kept.model_handle.origin is None:
@@ -83,7 +86,7 @@ class Attaching(QObject):
         def work(engine: RemoteEngine) -> Calls[SessionState]:
             remote = self._engines.remote(connection)
             back = yield from again(remote, kept, run_id)
-            handle = yield from remote.attach(back.handle, path, device, confirmed=confirmed)
+            handle = yield from remote.attach(back.handle, path, device, options=options, confirmed=confirmed)
             return replace(back, model_handle=handle.model_handle, handle=handle)
 
         def failed(failure: Failure) -> None:

@@ -25,6 +25,7 @@ from ropewalk.model.decoder.rope_scaling import as_run
 from ropewalk.model.engine import running, saved_runs
 from ropewalk.model.engine.answers import ANSWERS, in_view, texts, texts_on
 from ropewalk.model.engine.interface import (
+    TRANSFORMERS_ADVICE,
     CheckpointOutline,
     Choice,
     ModelHandle,
@@ -112,7 +113,7 @@ def open_model(
     can = running.abilities(checkpoint)
     opened = ModelHandle(card, available_devices(), checkpoint, checkpoint.shapes_only, answered, notice, can=can)
     if not isinstance(checkpoint, Checkpoint):
-        return replace(opened, advice=running.ADVICE)
+        return replace(opened, advice=TRANSFORMERS_ADVICE)
     return opened if checkpoint.has_logits else replace(opened, advice=running.HEADLESS_ADVICE)
 
 

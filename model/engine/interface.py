@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention
@@ -23,6 +23,10 @@ from ropewalk.model.trace_files.header import Origin
 if TYPE_CHECKING:
     from ropewalk.model.lessons.models import LessonModel
     from ropewalk.model.lessons.toy_spec import ToySpec
+
+TRANSFORMERS_LACKS: Final[frozenset[Capability]] = frozenset({"replay", "unembedding", "rotation"})
+"""What a model that transformers runs does not let be done with it."""
+TRANSFORMERS_ADVICE: Final = "transformers runs this model, and shows no more of it than its attention and its logits"
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +132,13 @@ def why_missing(lacking: frozenset[Capability], model_handle: ModelHandle, what:
     said = lacking - {"unembedding"} or lacking  # what has no logits, or is not run again, needs no last matrix either
     *others, last = (without for one, without in WITHOUT.items() if one in said)
     lacks = f"{', '.join(others)} and {last}" if others else last
-    return f"This run {lacks}, so this cannot be {what}; {model_handle.advice}."
+    advice = TRANSFORMERS_ADVICE if in_no_checkpoint(lacking, model_handle) else model_handle.advice
+    return f"This run {lacks}, so this cannot be {what}; {advice}."
+
+
+def in_no_checkpoint(lacking: frozenset[Capability], model_handle: ModelHandle) -> bool:
+    """Whether no checkpoint brings what a run from a file lacks: its model runs in transformers alone."""
+    return model_handle.card.config.position == "unknown" and bool(lacking & TRANSFORMERS_LACKS)
 
 
 def undoable(handle: RunHandle, needs: frozenset[Capability]) -> str:

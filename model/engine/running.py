@@ -18,6 +18,7 @@ from ropewalk.model.checkpoints import Checkpoint
 from ropewalk.model.checkpoints.opening import Outline
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.decoder.interventions import AblateHeads, Intervention, check_interventions
+from ropewalk.model.engine.interface import TRANSFORMERS_LACKS
 from ropewalk.model.engine.questions import EVERYTHING, Capability
 from ropewalk.model.errors import CheckpointError, UnknownFamilyError
 from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, TRANSFORMERS, VIA, Options
@@ -33,12 +34,10 @@ if TYPE_CHECKING:
 
 Opened: TypeAlias = "Checkpoint | TransformersCheckpoint"
 
-LACKS: frozenset[Capability] = frozenset({"replay", "unembedding", "rotation"})
-"""What a model that transformers runs does not let be done with it."""
 OF_OUR_DECODER = {FIRST_LAYERS: "Fewer layers", FAMILY: "A family", IGNORE: "Fields to ignore", ADAPTER: "An adapter"}
 """Options that are for Ropewalk's own decoder alone."""
+OFFER = "open it via transformers (--via transformers)"
 HEADLESS_ADVICE = "its model was saved without a last matrix, so open a copy that has one"
-ADVICE = "transformers runs this model, and shows no more of it than its attention and its logits"
 
 
 def is_via_transformers(options: Options | None, path: str | None) -> bool:
@@ -81,21 +80,20 @@ def outline_via_transformers(path: str) -> Outline:
     return outline(path)
 
 
-def with_offer(error: UnknownFamilyError, path: str | None) -> CheckpointError:
-    """What is said of a folder of no family of ours: that transformers can run it, where it can."""
+def with_offer(error: UnknownFamilyError, path: str | None, offer: str = OFFER) -> CheckpointError:
+    """What is said of a folder of no family of ours: that transformers can run it, where it can, and how."""
     if path is None or not (Path(path) / "config.json").is_file() or find_spec("transformers") is None:
         return error
     from ropewalk.model.transformers_models.opening import would_open
 
     if not would_open(Path(path)):
         return error
-    offer = "Transformers can run it: open it via transformers (--via transformers)."
-    return CheckpointError(f"{error.sentence} {offer}", error.details)
+    return CheckpointError(f"{error.sentence} Transformers can run it: {offer}.", error.details)
 
 
 def abilities(checkpoint: Opened) -> frozenset[Capability]:
     """What may be done with a checkpoint's model and its runs."""
-    can = EVERYTHING if isinstance(checkpoint, Checkpoint) else EVERYTHING - LACKS
+    can = EVERYTHING if isinstance(checkpoint, Checkpoint) else EVERYTHING - TRANSFORMERS_LACKS
     if not checkpoint.has_logits:
         can -= {"logits", "unembedding", "decode"}
     if not isinstance(checkpoint, Checkpoint) and not checkpoint.model.decodes:

@@ -16,7 +16,7 @@ from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import Watch, watching
 from ropewalk.model.decoder.interventions import Intervention, check_interventions
-from ropewalk.model.errors import CheckpointError, OtherCheckpointError, TraceError
+from ropewalk.model.errors import CheckpointError, OtherCheckpointError, TraceError, UnknownFamilyError
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.notebooks.gradients import gradients_of
 from ropewalk.model.notebooks.metrics import Metric, measure_of
@@ -262,4 +262,10 @@ def open(  # noqa: A001 - ropewalk.open(path)
     if path is not None and is_trace(path):
         raise CheckpointError(f"{path} is a trace, a run without its model; read it with ropewalk.load.")
     asked = with_asked(options, adapter=adapter, family=family, ignore=ignore)
-    return CheckpointModel(open_checkpoint(path, device=device, dtype=dtype, options=asked), asked)
+    try:
+        return CheckpointModel(open_checkpoint(path, device=device, dtype=dtype, options=asked), asked)
+    except UnknownFamilyError as error:
+        from ropewalk.model.engine.running import with_offer  # here: what it takes is needed by nobody else
+
+        offer = "load it there, and look at it with ropewalk.from_transformers(model, tokenizer)"
+        raise with_offer(error, None if path is None else str(path), offer) from error

@@ -94,6 +94,11 @@ class Patch:
             for cell, value in np.ndenumerate(self.values)
         )
 
+    def __repr__(self) -> str:
+        """What was patched, without the numbers."""
+        sizes = " × ".join(f"{size} {axis}s" for axis, size in zip(self.axes, self.values.shape, strict=True))
+        return f"<Patch of {self.at}: {sizes}, corrupted {self.corrupted:.4g}, clean {self.clean:.4g}>"
+
     def _repr_html_(self) -> str:
         changes = self.values - self.corrupted
         named = {"layer": "L{}", "head": "H{}", "position": "{}"}

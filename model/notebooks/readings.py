@@ -57,6 +57,10 @@ class Head:
             for query, key in np.argwhere(np.isfinite(self.scores)).tolist()
         )
 
+    def __repr__(self) -> str:
+        """What it is of, without its numbers."""
+        return f"<Head L{self.layer}H{self.head}: pattern and scores of {len(self.tokens)} tokens>"
+
     def _repr_html_(self) -> str:
         seen = np.where(np.isfinite(self.scores), self.pattern, np.nan)
         return matrix(coloured(seen, 0.0, 1.0), self.tokens, self.tokens, f"L{self.layer}H{self.head} weights")
@@ -133,6 +137,10 @@ class HeadScores(Mapping[str, Doubles]):
         """A row for each layer, head and statistic."""
         return frame(self.rows())
 
+    def __repr__(self) -> str:
+        """Which statistics it has, without their numbers."""
+        return f"<HeadScores: {', '.join(self)}>"
+
     def _repr_html_(self) -> str:
         shown = [name for name in self if name not in self.undefined]
         return "".join(
@@ -174,6 +182,11 @@ class Attribution:
             parts.append({"part": f"L{layer}H{head}", "value": float(value)})
         return frame(parts)
 
+    def __repr__(self) -> str:
+        """What it adds up to, without its numbers."""
+        layers, heads = self.heads.shape
+        return f"<Attribution: {self.logit:.4g} after row {self.row}, from {layers} layers of {heads} heads>"
+
     def _repr_html_(self) -> str:
         layers, heads = self.heads.shape
         both = np.concatenate((self.heads, self.mlps[:, None]), axis=1)
@@ -183,6 +196,11 @@ class Attribution:
 
 class Lens(LogitLens):
     """A logit lens with a table."""
+
+    def __repr__(self) -> str:
+        """What it is of, without its numbers."""
+        places, rows = self.top.shape[:2]
+        return f"<Lens: {places} places of the stream × {rows} rows>"
 
     def to_frame(self) -> Any:
         """A row for each place of the stream and each row of the run, with its most probable token."""

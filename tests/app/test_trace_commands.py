@@ -188,7 +188,7 @@ def test_each_prompt_gets_a_file_as_if_it_ran_alone(run: Run, tiny: Path, prompt
     status, said, err = run("capture", tiny, *typed)
     assert (status, err) == (0, "")
     assert [path.name for path in sorted(out.iterdir())] == [f"run0{place}.safetensors" for place in range(6)]
-    assert said.count("rows (") == 6
+    assert [line.split(":")[0][-14:] for line in said.splitlines()] == [f"{n:02}.safetensors" for n in range(6)]
     for place, text in enumerate(["abc", "xyz", "abcde", None, "  b", "{a"]):
         alone = tmp_path / "alone.safetensors"
         asked = ("--ids", "5,6,7") if text is None else ("--prompt", text)
@@ -279,7 +279,7 @@ def test_a_template_of_the_command_line_is_that_of_every_text(run: Run, tmp_path
         ("abc", "{n", "does not name a file for each prompt"),
         ("abc", "{n:999999999}", "does not name a file for each prompt"),
         ('{"text": "a", "name": "9"}', "{n:{name}}", "does not name a file for each prompt"),
-        ("abc", "{name}.safetensors", "Line 1 needs a name that a file can have"),
+        ("abc", "{name}.safetensors", "Line 1 needs a name that a file can have, but it has none."),
         ('{"text": "a", "name": "../a"}', "{name}.safetensors", "Line 1 needs a name that a file can have"),
         ('{"text": "a", "name": "x"}\n\n{"text": "b", "name": "x"}', "{name}.safetensors", "Lines 1 and 3 would both"),
         ("abc", "absent/{n}.safetensors", "there is no folder"),
@@ -344,9 +344,10 @@ def test_ctrl_c_keeps_what_is_whole(
         written.append(path)
 
     monkeypatch.setattr(trace_file, "_write", interrupted)
-    status, _, err = run("capture", tiny, "--prompts", prompts, "--out", out / "{n}.safetensors")
+    status, said, err = run("capture", tiny, "--prompts", prompts, "--out", out / "{n}.safetensors")
     assert status == 130
     assert err == "3 of 6 files were written, each of them whole.\nCancelled.\n"
+    assert said.count("rows (") == 3
     assert sorted(out.iterdir()) == sorted(written)
     assert all(load_trace(path).trace.length >= 2 for path in written)
 

@@ -11,6 +11,8 @@ from PySide6.QtCore import QCoreApplication, QEvent, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QAbstractButton, QApplication, QComboBox, QFileDialog
 
+from ropewalk.app.files.shot import Shot
+from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.engine import engine
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.options import ADAPTER, TRANSFORMERS, VIA
@@ -21,6 +23,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.trace_file import save_trace
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.pictures import snapshot
+from ropewalk.views.pictures.shot import take
 from ropewalk.views.stage.workspaces import NAMED
 from ropewalk.views.window.open_dialog import OpenDialog
 from tests.app.tiny_checkpoint import write_checkpoint
@@ -129,6 +132,12 @@ def test_the_window_says_what_is_open(window: MainWindow, trace: Path, tiny: Pat
     assert {"base + mine", "odd, via transformers", "run.safetensors"} <= offered
 
 
+@pytest.mark.usefixtures("qapp")
+def test_a_picture_of_a_trace_takes_no_options_of_weights(trace: Path, tmp_path: Path) -> None:
+    with pytest.raises(RopewalkError, match="is a trace, a run without weights; leave --layers out"):
+        take(Shot(tmp_path / "a.png", str(trace), options=((FIRST_LAYERS, 1),)))
+
+
 def test_heads_that_matter_are_explained_as_a_whole(window: MainWindow) -> None:
     panel = front(window, "needs")
     assert panel.notice.isVisible()
@@ -147,6 +156,7 @@ def test_one_prompt_of_several_is_shown_and_another_can_be_chosen(window: MainWi
     assert not any(one.isVisible() for one in window.findChildren(OpenDialog))
     assert [token.id for token in run_of(window).tokens[:5]] == [5, 6, 7, 8, 9]
     assert "several.safetensors (prompt 2 of 3)" in window.status.facts.text()
+    assert "a trace; its file does not say of which checkpoint" in window.status.facts.text()
     assert window.session.handle is not None
     assert window.session.handle.trace is not None
 

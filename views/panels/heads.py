@@ -265,6 +265,8 @@ class HeadsPanel(Panel):
                 self.sort_box.addItem(atlas.titles.get(name, name), name)
             self.sort_box.setCurrentIndex(names.index(chosen) if chosen in names else 0)
             self.sort_box.blockSignals(False)
+            if (layout := self.layout()) is not None:
+                layout.activate()  # Qt does it later, and until then its words would be cut
         for i, name in enumerate(names):
             formula = atlas.formulas.get(name, "By layer and head, grouped by kv head")
             why = f"\nNot defined here: {atlas.undefined[name]}" if name in atlas.undefined else ""

@@ -24,7 +24,7 @@ from shiboken6 import isValid
 from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.selection import Hover, Selection
 from ropewalk.app.session.step_clock import StepClock
-from ropewalk.model.engine.interface import unanswerable
+from ropewalk.model.engine.interface import in_no_checkpoint, missing, unanswerable
 from ropewalk.model.engine.questions import Capability, Question
 from ropewalk.model.readings.records import Run
 from ropewalk.views.style import ink, wording
@@ -216,7 +216,7 @@ class Panel(QWidget):
     def explain(self, why: str, *, lacking: bool = False) -> None:
         """Say in the panel why it has nothing to show; an empty string brings the body back.
 
-        ``lacking`` says that the run lacks something: where that is a checkpoint, it can be attached from here.
+        ``lacking`` says that the run lacks what its checkpoint has, which can be attached from here.
         """
         attach = bool(why) and lacking and self.session.attaching.origin is not None
         if attach:
@@ -316,6 +316,10 @@ class Panel(QWidget):
         handle = self.session.handle
         return "" if handle is None else unanswerable(handle, question)
 
+    def _attaching_helps(self, question: Question) -> bool:
+        handle = self.session.handle
+        return handle is not None and not in_no_checkpoint(missing(handle, question), handle.model_handle)
+
     def awaits(self, part: str) -> bool:
         """Whether what was asked as ``part`` is still to come."""
         return f"{self.name}.{part}" in self._awaited
@@ -395,7 +399,7 @@ class Panel(QWidget):
             self._withdraw(self.name)
             self.begin(run)
             self.describe("")
-            self.explain(why, lacking=True)
+            self.explain(why, lacking=self._attaching_helps(question))
             self.drawn.emit()
         else:
             self.ask(question, self._draw, ready=self.show_part if self.streams else None)

@@ -17,7 +17,8 @@ from ropewalk.views.style import ink, theme
 
 LOWEST = 6
 """Lines of type that the shares keep where a row of planes needs a little of theirs."""
-ALL = "own radius each · λ: positions a turn · |q| |k| · share of score"
+ALL = "λ: positions a turn · |q| |k| · share of score · own radius each"
+"""What is written below the planes; where there is little room, its end is left out."""
 
 
 class TurningPage(QWidget):

@@ -21,6 +21,7 @@ from ropewalk.app.files.shot import Export
 from ropewalk.app.processes import new_session
 from ropewalk.app.session.session import Session
 from ropewalk.app.settings import SettingsStore
+from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.decoder.rope_scaling import scaling_for
 from ropewalk.model.errors import PromptError, RopewalkError
 from ropewalk.model.tokens.prompt import Prompt
@@ -120,10 +121,13 @@ def _attach(session: Session, window: MainWindow, shot: Shot) -> None:
     if shot.prompt is not None or shot.chat or shot.scaling:
         raise RopewalkError(f"{shot.path} is a trace, which says itself what was run; leave the prompt out.")
     if shot.checkpoint is None:
+        for name, _ in shot.options:
+            option = "layers" if name == FIRST_LAYERS else name
+            raise RopewalkError(f"{shot.path} is a trace, a run without weights; leave --{option} out.")
         return
     doubts: list[str] = []
     session.attaching.confirmation_wanted.connect(lambda sentence, path: doubts.append(sentence))
-    session.attaching.attach(shot.checkpoint, confirmed=shot.other_weights)
+    session.attaching.attach(shot.checkpoint, confirmed=shot.other_weights, options=dict(shot.options))
     wait_until_drawn(window)
     if doubts:
         raise RopewalkError(doubts[0])

@@ -94,7 +94,9 @@ def picture(window: MainWindow, size: QSize, panel: str | None = None) -> QImage
     settle(window)
     wait_until_drawn(window)
     settle(window)
-    wait_until_drawn(window)
+    while not _drawn(window):  # what was drawn last changes what there is room for
+        wait_until_drawn(window)
+        settle(window)
     target: QWidget = window if panel is None else window.cards[panel]
     image = target.grab().toImage()
     image.setDevicePixelRatio(1.0)

@@ -212,15 +212,19 @@ class AtlasView(QWidget):
     def _metrics(self, layers: int, heads: int) -> Metrics:
         look = theme.current()
         line = round(ink.line_height(look.font("label")))
-        names = (f"kv{heads // self.group - 1}", f"L{layers - 1}")
-        gutter = round(max(ink.text_width(look.font("label"), name) for name in names)) + look.grid(1.5)
+        kv, layer, head = (
+            round(ink.text_width(look.font("label"), name))
+            for name in (f"kv{heads // self.group - 1}", f"L{layers - 1}", str(heads - 1))
+        )
+        gutter = max(layer, head) + look.grid(1)
         return Metrics(
             gap=look.grid(0.375),
             group_gap=look.grid(1),
             label=line + 1 + _apart(),
             label_width=round(ink.text_width(look.font("label"), "0.00")) + 2,
-            gutter=gutter + round(ink.text_width(look.font("label"), "00")),
+            gutter=gutter,
             header=2 * line + 4,
+            brackets=kv + look.grid(1),
         )
 
     def _make_picture(self, atlas: HeadAtlas) -> None:

@@ -62,7 +62,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Metrics:
-    """Sizes that a plan is made with, all in pixels."""
+    """Sizes that a plan is made with, all in pixels; ``brackets`` are kv heads left of heads that go down."""
 
     gap: int
     group_gap: int
@@ -70,6 +70,7 @@ class Metrics:
     label_width: int
     gutter: int
     header: int
+    brackets: int = 0
     smallest: int = 24
     largest: int = 168
 
@@ -113,9 +114,9 @@ class Planner:
         """Heads across, and the layers in so many blocks beside one another: a low, wide room holds more that way."""
         m = self.metrics
         deep = -(-self.layers // folds)
-        room = QSize((self.room.width() - (folds - 1) * m.gutter // 2) // folds, self.room.height())
+        room = QSize((self.room.width() - (folds - 1) * m.gutter) // folds, self.room.height())
         block = Planner(deep, self.heads, self.group, room, m)._grid("heads across", labelled)
-        pitch = block.size.width() + m.gutter // 2
+        pitch = block.size.width() + m.gutter
         places = []
         for place in block.places:
             for fold in range(folds):
@@ -131,7 +132,8 @@ class Planner:
         gaps = (self.heads // self.group - 1) * m.group_gap
         under = m.label if labelled else 4
         across, down = (self.heads, self.layers) if way == "heads across" else (self.layers, self.heads)
-        wide = self.room.width() - m.gutter - (gaps if way == "heads across" else 0)
+        left = m.gutter + (m.brackets if way == "heads down" else 0)
+        wide = self.room.width() - left - (gaps if way == "heads across" else 0)
         high = self.room.height() - m.header - (gaps if way == "heads down" else 0)
         side = min(wide // across - m.gap, high // down - m.gap - under, m.largest)
         side = max(side, m.smallest)
@@ -140,7 +142,7 @@ class Planner:
             for head in range(self.heads):
                 shift = head // self.group * m.group_gap
                 column, row = (head, layer) if way == "heads across" else (layer, head)
-                x = m.gutter + column * (side + m.gap) + (shift if way == "heads across" else 0)
+                x = left + column * (side + m.gap) + (shift if way == "heads across" else 0)
                 y = m.header + row * (side + m.gap + under) + (shift if way == "heads down" else 0)
                 places.append(Place(layer, head, row, column, QRect(x, y, side, side)))
         return Plan(way, side, int(labelled), _extent(places, under), tuple(places))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from typing import TypeVar
 
 import numpy as np
@@ -32,6 +33,11 @@ FINER = 4
 def text_width(font: QFont, text: str) -> float:
     """Return how wide a text is in a font, in pixels, rounded up."""
     return face(font).width(text)
+
+
+def first_fitting(font: QFont, texts: Iterable[str], width: float) -> str:
+    """The first of some texts that fits into a width whole; empty where none does."""
+    return next((text for text in texts if text_width(font, text) <= width), "")
 
 
 def line_height(font: QFont) -> float:

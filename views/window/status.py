@@ -123,7 +123,7 @@ class StatusLine(QWidget):
             file = Path(card.path).name
             parts += [
                 wording.model_name(card.name),
-                file if model_handle.origin.name else "a trace of nobody knows what",
+                file if model_handle.origin.name else "a trace; its file does not say of which checkpoint",
             ]
             parts += ["no weights", card.dtype]
         elif card is not None:

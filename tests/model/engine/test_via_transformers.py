@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 import torch
 
+import ropewalk
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.decoder.interventions import AblateHeads, PermuteTokens, RopeOff
 from ropewalk.model.engine import engine, running
-from ropewalk.model.engine.interface import ModelHandle, RunHandle
+from ropewalk.model.engine.interface import TRANSFORMERS_ADVICE, ModelHandle, RunHandle, why_missing
 from ropewalk.model.engine.questions import (
     QUESTIONS,
     AskArithmetic,
@@ -162,6 +163,8 @@ def test_a_trace_is_attached_to_the_folder_it_was_made_with(
     finished(engine.save_steps(finished(engine.step(handle, 2, Sampling())), tmp_path / "run.safetensors"))
     file = finished(engine.open_model(str(tmp_path / "run.safetensors"), "cpu", "float32"))
     assert file.can == frozenset({"attention", "tokens", "logits"})
+    assert why_missing(frozenset({"replay"}), file).endswith(f"; {TRANSFORMERS_ADVICE}.")
+    assert why_missing(frozenset({"decode"}), file).endswith("; attach its checkpoint (opt).")
     back = finished(engine.open_trace(file, 1)).handle
     attached = finished(engine.attach(back, str(folders / "opt"), "cpu"))
     ours, theirs = (finished(engine.step(one, 4, Sampling())) for one in (attached, handle))
@@ -189,6 +192,8 @@ def refusal(path: Path | str | None, **options: Any) -> str:
 def test_an_unknown_family_is_told_of_transformers_where_that_would_work(folders: Path) -> None:
     offer = "Transformers can run it: open it via transformers (--via transformers)."
     assert offer in refusal(folders / "opt")
+    with pytest.raises(CheckpointError, match=r"look at it with ropewalk\.from_transformers"):
+        ropewalk.open(folders / "opt")
     with pytest.raises(CheckpointError, match="open it via transformers"):
         finished(engine.outline(str(folders / "t5"), {}))
     config = json.loads((folders / "opt" / "config.json").read_text())

@@ -69,6 +69,7 @@ def test_numbers_with_a_sign_are_white_at_0() -> None:
 
 def test_readings_are_drawn_with_their_axes(bundled: Model) -> None:
     patch = bundled.patch("to be or not to be", "to be if not to be", (" or", " if"))
+    assert repr(patch).startswith("<Patch of resid_pre: 4 layers × 6 positions, corrupted ")
     ((cells, texts),) = drawn(patch._repr_html_())
     assert cells.shape[:2] == (4, 6)
     assert texts[1:] == ["L0", "L1", "L2", "L3", "to", "·be", "·or", "·not", "·to", "·be"]
@@ -80,6 +81,9 @@ def test_readings_are_drawn_with_their_axes(bundled: Model) -> None:
     assert list(frame.columns) == ["layer", "head", "position", "value"]
     assert len(frame) == 96
     run = bundled.capture("to be or not to be")
+    for one in (run.attribution(3), run.logit_lens(), run.head_scores()):
+        assert repr(one).startswith(f"<{type(one).__name__}: ")
+        assert len(repr(one)) < 120
     titles = [texts[0] for _, texts in drawn(run.head_scores()._repr_html_())]
     assert titles == ["previous token", "sink", "duplicate token", "entropy"]
     assert drawn(run.attribution(3)._repr_html_())[0][0].shape[:2] == (4, 9)

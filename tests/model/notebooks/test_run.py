@@ -411,6 +411,7 @@ def test_another_kind_of_model_is_one_method() -> None:
     assert isinstance(run, Run)
     assert repr(run.model) == "<Model elsewhere: 4 layers of 8 heads, 2 kv heads>"
     assert repr(run) == "<Run of elsewhere: 1 prompt of 6 tokens>"
+    assert repr(run.head(1, 3)) == "<Head L1H3: pattern and scores of 6 tokens>"
     assert run.patterns().shape == (1, 4, 8, 6, 6)
     with pytest.raises(RopewalkError, match="elsewhere does not run in Ropewalk's own decoder"):
         run.logit_lens()

@@ -545,3 +545,14 @@ def test_pinned_and_noted_heads_are_marked_and_the_note_of_the_selected_one_is_r
     assert (panel.note.text(), panel.note.isVisible()) == ("L3H1: looks back", True)
     running.selection.update(layer=3, head=2)
     assert panel.note.text() == ""
+
+
+def test_what_heads_are_sorted_by_is_whole_before_qt_arranges_anything(running: Session, shown: Shown) -> None:
+    panel = shown(HeadsPanel, running)
+    answered = panel.readings["atlas"]
+    panel.sort_box.clear()
+    settle(running, panel)
+    empty = panel.sort_box.width()
+    assert running.run is not None
+    panel.show_answer(running.run, running.selection.now, answered)
+    assert panel.sort_box.width() == panel.sort_box.sizeHint().width() > empty

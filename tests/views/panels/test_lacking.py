@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from ropewalk.app.session.session import Session
+from ropewalk.model.decoder.config import Position
 from ropewalk.model.engine.questions import EVERYTHING, AskArithmetic, AskAttribution, AskNeeds
 from ropewalk.model.readings.records import HeadNeeds
+from ropewalk.model.trace_files.header import Origin
 from ropewalk.views.panels.interventions import ANYWHERE, TIPS, InterventionsPanel
 from ropewalk.views.panels.ledger import LedgerPanel
 from ropewalk.views.panels.lens import LensPanel
@@ -60,6 +62,20 @@ def test_a_panel_that_can_shows_it(kind: type[Panel], lacking: Session, shown: S
     panel = shown(kind, lacking)
     assert not panel.notice.text()
     assert engine.asked
+
+
+@pytest.mark.parametrize("position", ["unknown", "rotary"])
+def test_a_checkpoint_is_offered_where_it_would_bring_what_is_missing(
+    lacking: Session, shown: Shown, monkeypatch: pytest.MonkeyPatch, position: Position
+) -> None:
+    handle = lacking.handle
+    assert handle is not None
+    card = replace(handle.model_handle.card, config=handle.model_handle.card.config.changed(position=position))
+    trace = replace(handle.model_handle, card=card, origin=Origin("tiny"))
+    monkeypatch.setattr(lacking, "_handle", replace(handle, model_handle=trace))
+    monkeypatch.setattr(lacking.opening, "model_handle", trace)
+    panel = shown(LedgerPanel, lacking)
+    assert panel.attach_button.isVisible() == (position == "rotary")
 
 
 def test_only_what_transformers_can_change_is_offered(lacking: Session, shown: Shown) -> None:

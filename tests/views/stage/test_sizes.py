@@ -36,7 +36,7 @@ from tests.views.canned import CannedEngine, canned_session, visible, weights, w
 from tests.views.driving import settle, window_over
 from tests.views.measuring import faults
 
-SIZES: Final = ((1366, 768), (1920, 1080), (1280, 720), (1024, 768), (2560, 1440), (960, 540))
+SIZES: Final = ((1366, 768), (1600, 900), (1920, 1080), (1280, 720), (1024, 768), (2560, 1440), (960, 540))
 """Screens, in pixels of the window: 1280 × 720 and 960 × 540 are 1920 × 1080 at 150 and at 200 per cent."""
 LOOKS: Final = ("dark", "light", "projector")
 LARGEST_TYPE: Final = (pytest.param("dark", marks=pytest.mark.slow), "projector")
@@ -191,6 +191,12 @@ def test_three_score_maps_are_large_and_no_map_is_a_stamp_in_an_empty_panel(
                 assert [one for one in panel.maps if min(one.plot.width(), one.plot.height()) < least] == [], size
     window.close()
     window.deleteLater()
+
+
+def test_numbers_stand_under_the_heads_of_common_screens(window: MainWindow) -> None:
+    for size in ((1366, 768), (1440, 900), (1536, 864), (1600, 900)):
+        put_on(window, "overview", size)
+        assert cast("HeadsPanel", window.panels["heads"]).view.plan.lines == 1, size
 
 
 @pytest.mark.parametrize("look", LARGEST_TYPE)

@@ -347,10 +347,15 @@ class Dial(QWidget):
         now, width = theme.current(), self.width()
         if self._headed:
             name, about = self.heading()
-            heading = now.font("heading")
+            heading, label = now.font("heading"), now.font("label")
+            names, abouts = (
+                (name, name.partition(":")[0]),
+                (about, about.partition(" · ")[0], about.rpartition(" = ")[0]),
+            )
             high = ink.line_height(heading)
+            name, about = ink.first_fitting(heading, names, width), ink.first_fitting(label, abouts, width)
             ink.draw_text(painter, QRectF(0, 0, width, high), name, heading, now.text)
-            ink.draw_text(painter, QRectF(0, high, width, self._line), about, now.font("label"), now.faint)
+            ink.draw_text(painter, QRectF(0, high, width, self._line), about, label, now.faint)
         painter.setFont(self._font)
         y = self.height() - self._row * sum(map(len, self._below.values()))
         texts, colours = self.texts(), (now.text, now.text, now.query, now.key)

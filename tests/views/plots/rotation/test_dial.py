@@ -18,7 +18,7 @@ from ropewalk.views.plots.rotation import hands
 from ropewalk.views.plots.rotation.dial import TRAIL, Dial
 from ropewalk.views.plots.rotation.large_score import LargeScore
 from ropewalk.views.plots.rotation.turning import Turned, rotated, scores_at, scores_by_position
-from ropewalk.views.style import theme, wording
+from ropewalk.views.style import ink, theme, wording
 from tests.views.driving import start_dark
 
 THETA = np.array([0.8, 0.21, 0.013])
@@ -115,6 +115,20 @@ def test_where_query_and_key_turn_unequally_the_positions_share_is_told(qtbot: Q
 def test_features_are_named_in_either_pairing(qtbot: QtBot) -> None:
     for adjacent, words in ((False, "features 1, 4"), (True, "features 2, 3")):
         assert words in dial_of(qtbot, Turned(made(adjacent=adjacent), 15), 1).heading()[0]
+
+
+def test_what_is_written_above_a_narrow_dial_is_whole(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(ink, "draw_text", lambda painter, box, text, *_: written.append(text))
+    for width, name, about in (
+        (420, "Plane 0: features 0, 3", "θ = 0.800 rad = 45.84° a position · a turn in 7.9 positions"),
+        (220, "Plane 0: features 0, 3", "θ = 0.800 rad = 45.84° a position"),
+        (100, "Plane 0", "θ = 0.800 rad"),
+    ):
+        dial = dial_of(qtbot, Turned(made(), 15), 0, (width, 560))
+        written.clear()
+        dial.grab()
+        assert {name, about} <= set(written), (width, written)
 
 
 def test_names_stand_beside_the_hands_and_on_no_other_all_the_way_round(qtbot: QtBot) -> None:
