@@ -53,7 +53,7 @@ from PySide6.QtCore import (
     QUrl,
     qInstallMessageHandler,
 )
-from PySide6.QtGui import QDropEvent, QKeySequence
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QKeySequence
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -793,6 +793,7 @@ def drop_trace(window: MainWindow, draw: random.Random) -> None:
     data = QMimeData()
     data.setUrls([QUrl.fromLocalFile(str(file))])
     copied, button, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+    QApplication.sendEvent(window, QDragEnterEvent(QPoint(300, 300), copied, data, button, none))
     QApplication.sendEvent(window, QDropEvent(QPointF(300, 300), copied, data, button, none))
     until(lambda: not window.session.jobs.has("outline"))
     if draw.random() < 0.7:
