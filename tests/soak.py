@@ -862,8 +862,8 @@ ACTIONS: Final[dict[Act, int]] = {
     change_format: 1,
     export: 4,
     keep_session: 2,
-    drop_trace: 5,
-    attach: 4,
+    drop_trace: 3,
+    attach: 3,
 }
 """Every action, and how often it comes among the others."""
 
