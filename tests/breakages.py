@@ -959,13 +959,10 @@ BREAKAGES = (
         "views/test_races",
     ),
     panel("an answer about another run is drawn", " and reading.run is self.session.run", "", "views/test_races"),
-    panel("a picture of another run is heard", "if self.is_current and (of", "if True and (of", "views/test_races"),
-    panel(
-        "what is pointed at outlives its run",
-        "self.session.selection.point_at(Hover())",
-        "pass",
-        "views/test_races",
+    of("app/session/session.py", "views/test_races")(
+        "what is pointed at outlives its run", "self.selection.point_at(Hover())", "pass"
     ),
+    panel("a picture of another run is heard", "if self.is_current and (of", "if True and (of", "views/test_races"),
     wording("a head's name is head first", 'return f"L{layer}H{head}"', 'return f"L{head}H{layer}"'),
     wording(
         "counts are in units of 1,024",

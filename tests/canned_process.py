@@ -97,7 +97,9 @@ def wilful(wishes: Path) -> Any:
             yield from meet("numbers")
             raise NotImplementedError
 
-        def save_steps(self, handle: RunHandle, path: Path) -> Generator[Progress, None, None]:
+        def save_steps(
+            self, handle: RunHandle, path: Path, *, drawn: Sequence[Sampling] = ()
+        ) -> Generator[Progress, None, None]:
             path.write_bytes(bytes(3 << 20))
             yield from meet("save")
 

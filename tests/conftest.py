@@ -23,6 +23,8 @@ import pytest
 from tests import imported
 
 WITHOUT_QT = Path(__file__).parent / "model"
+PATIENCE = 2
+"""Seconds for a thread that has been told to end."""
 EVERY_MODEL = Path(__file__).parent / "views" / "every_model"
 
 
@@ -100,8 +102,11 @@ def left_as_found(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @contextmanager
 def no_threads_left() -> Iterator[None]:
-    """Fail where a thread is alive afterwards that was not before."""
+    """Fail where a thread is alive afterwards that was not before, and does not end either: some are not waited for."""
     threads = set(threading.enumerate())
     yield
-    left = [thread.name for thread in threading.enumerate() if thread not in threads and not thread.daemon]
+    new = [thread for thread in threading.enumerate() if thread not in threads and not thread.daemon]
+    for thread in new:
+        thread.join(PATIENCE)
+    left = [thread.name for thread in new if thread.is_alive()]
     assert not left, f"threads left alive: {left}"

@@ -65,7 +65,7 @@ def declare(commands: Commands) -> None:
         type=scores_asked,
         action="extend",
         metavar="NAME",
-        help="previous, sink, induction, duplicate, entropy, or FILE.py:function of your own; may be said again (all)",
+        help="previous, sink, induction, duplicate, entropy, or FILE.py:function of your own; commas between (all)",
     )
     output = heads.add_mutually_exclusive_group()
     json_option(output)

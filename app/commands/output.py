@@ -21,6 +21,8 @@ from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.whole_file import obstacle
 
 Result = TypeVar("Result")
+OF_WEIGHTS = ("adapter", "family", "ignore", "via", "layers")
+"""Options that say how weights are opened."""
 
 
 def finished(steps: Steps[Result], every: int = 0) -> Result:
@@ -77,10 +79,15 @@ def _bar(point: Progress) -> str:
 
 
 def model_handle_of(parsed: argparse.Namespace) -> ModelHandle:
-    """What a command was told to open."""
+    """What a command was told to open; options for weights are refused where a trace has none and is given none."""
     from ropewalk.model.engine import engine
 
-    return finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=opened_with(parsed)))
+    opened = finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=opened_with(parsed)))
+    if opened.origin is not None and getattr(parsed, "checkpoint", None) is None:
+        for name in OF_WEIGHTS:
+            if getattr(parsed, name, None):
+                raise RopewalkError(f"{parsed.path} is a trace, a run without weights; leave --{name} out.")
+    return opened
 
 
 @dataclass(frozen=True)

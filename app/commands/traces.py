@@ -17,7 +17,7 @@ OF_A_PROMPT = ("prompt", "ids", "prompts", "repeat", "chat", "system", "rope_sca
 def trace_options(command: argparse.ArgumentParser) -> None:
     """Options that give a trace its checkpoint."""
     command.add_argument(
-        "--checkpoint", metavar="FOLDER", help="where PATH is a trace: what it was made with, to go on with its weights"
+        "--checkpoint", metavar="CHECKPOINT", help="where PATH is a trace: what it was made with, for its weights"
     )
     command.add_argument(
         "--other-weights", action="store_true", help="take --checkpoint although the trace was not made with it"

@@ -182,7 +182,14 @@ def largest_difference(first: Tensor, second: Tensor, padding: Tensor | None) ->
 @pytest.mark.parametrize("branch", ["fused", "explicit"])
 @pytest.mark.parametrize(
     ("name", "prefill"),
-    [("llama", 1), ("llama", 7), ("llama", 128), ("everything", 7), ("everything", 128), ("soft cap", 7)],
+    [
+        ("llama", 1),
+        pytest.param("llama", 7, marks=pytest.mark.slow),
+        pytest.param("llama", 128, marks=pytest.mark.slow),
+        ("everything", 7),
+        ("everything", 128),
+        ("soft cap", 7),
+    ],
 )
 def test_e_a_cached_step_is_the_full_pass(prefill: int, branch: Branch, pad: str, name: str) -> None:
     """(e) One-token logits with the cache equal the full prefix's within 1e-4, up to 50 steps after the prefill."""

@@ -13,7 +13,6 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from ropewalk.app.session.session import Session
 from ropewalk.app.session.step_clock import FANS_OUT, MOVES, SLIDES, StepClock
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.cache import CachePanel
@@ -24,29 +23,27 @@ from ropewalk.views.plots.slabs import SIDES, SlabsView
 from ropewalk.views.plots.token_strip import LEAST_ARC, TokenStrip
 from ropewalk.views.style import motion, theme
 from tests.views import canned
-from tests.views.driving import run_of, window_over
+from tests.views.driving import Shared, run_of
 
 
 @pytest.fixture
-def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+def window(qtbot: QtBot, shared: Shared) -> Iterator[MainWindow]:
     """The workspace of decoding, with the last token selected and a clock that is stepped by hand."""
-    window = window_over(running)
+    window = shared.put_back()
     window.resize(QSize(1366, 768))
-    window.show()
-    window.activateWindow()
     window.show_workspace("decode")
-    running.selection.update(query=run_of(window).length - 1)
+    window.session.selection.update(query=run_of(window).length - 1)
     snapshot.wait_until_drawn(window)
     snapshot.settle(window)
-    window.setFocus()
-    clock = running.timeline.clock
+    clock = window.session.timeline.clock
+    before = clock.is_stepped, clock.moves
     clock.is_stepped, clock.moves = True, lambda: not motion.reduced()
     motion.choose("full")
     yield window
     clock.finish()
+    clock.is_stepped, clock.moves = before
     motion.choose("system")
-    window.close()
-    window.deleteLater()
+    shared.clear()
 
 
 @pytest.fixture

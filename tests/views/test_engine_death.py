@@ -228,6 +228,7 @@ def test_the_engine_is_killed(bench: Bench, act: Callable[[Bench], None], where:
     assert sorted(path.name for path in bench.wishes.parent.iterdir()) == ["settings.json", "wishes"]
 
 
+@pytest.mark.slow
 def test_what_is_done_without_an_engine_changes_nothing(bench: Bench) -> None:
     """Nothing raises, nothing waits, and nothing more is said."""
     window, session = bench.window, bench.session

@@ -33,13 +33,29 @@ from tests.views import driving
 from tests.views.canned import CONFIG
 
 
+@pytest.fixture(scope="module")
+def shared(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[driving.Shared]:
+    """A window over a real session, with the bundled model and a run."""
+    folder = tmp_path_factory.mktemp("window")
+    with driving.opened_window(folder, None, "hark, who goes there?", QSize(1280, 800)) as window:
+        window.lesson.take_shelf(SHELF)
+        settle(window)
+        yield driving.Shared(window)
+
+
 @pytest.fixture
-def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
-    """The window over a real session, with the bundled model and a run."""
+def own_window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
+    """A window that no other test has, in which another model may stay open."""
     with driving.opened_window(tmp_path, None, "hark, who goes there?", QSize(1280, 800)) as window:
         window.lesson.take_shelf(SHELF)
         settle(window)
         yield window
+
+
+@pytest.fixture
+def window(qtbot: QtBot, shared: driving.Shared) -> Iterator[MainWindow]:
+    yield shared.put_back()
+    shared.clear()
 
 
 def settle(window: MainWindow) -> None:
@@ -249,7 +265,8 @@ def test_a_long_text_is_scrolled_by_the_arrows(qtbot: QtBot, window: MainWindow)
 
 
 @pytest.mark.parametrize("projector", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, window: MainWindow, projector: bool) -> None:
+def test_a_lesson_waits_while_another_model_is_open(qtbot: QtBot, own_window: MainWindow, projector: bool) -> None:
+    window = own_window
     enter(qtbot, window, 1, 1)
     window.set_look(projector=projector)
     settle(window)

@@ -38,7 +38,7 @@ from ropewalk.views.window.prompt_bar import sampling_text
 from tests.qt_guards import delete_what_is_due
 from tests.views import canned
 from tests.views.canned import PROMPT, CannedEngine, canned_session
-from tests.views.driving import run_on, settle, window_over
+from tests.views.driving import Shared, run_on, settle, window_over
 
 Make = Callable[..., MainWindow]
 Other = Callable[[Path], Session]
@@ -74,7 +74,14 @@ def other(qtbot: QtBot) -> Iterator[Other]:
 
 
 @pytest.fixture
-def window(make: Make, running: Session) -> MainWindow:
+def window(qtbot: QtBot, shared: Shared) -> Iterator[MainWindow]:
+    yield shared.put_back()
+    shared.clear()
+
+
+@pytest.fixture
+def own_window(make: Make, running: Session) -> MainWindow:
+    """A window that no other test has, over an engine that can be changed."""
     return make(running)
 
 
@@ -107,7 +114,8 @@ def test_the_panels_stand_as_in_the_sketch(make: Make, running: Session) -> None
     assert not any(a.intersects(b) for i, a in enumerate(visible) for b in visible[i + 1 :])
 
 
-def test_the_menu_of_panels_leads_to_each_and_offers_experts_where_there_are_some(window: MainWindow) -> None:
+def test_the_menu_of_panels_leads_to_each_and_offers_experts_where_there_are_some(own_window: MainWindow) -> None:
+    window = own_window
     offered = {entry.text(): entry for entry in window.bar.looks["panels"].menu().actions() if entry.isVisible()}
     assert set(offered) - {""} == {card.title for card in window.cards.values()} - {"Experts"} | {
         "Panels back in their places"
@@ -171,7 +179,8 @@ def test_the_window_keeps_its_size_and_no_word_is_cut_off(
 # The whole chain --------------------------------------------------------------------------------------------------
 
 
-def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running: Session) -> None:
+def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow) -> None:
+    running = window.session
     prompt = window.bar.prompt
     prompt.setFocus()
     prompt.selectAll()
@@ -214,9 +223,8 @@ def test_type_run_click_step_and_back(qtbot: QtBot, window: MainWindow, running:
     assert scores.subtitle.text().startswith("L2H3 · 14 × 14")
 
 
-def test_a_change_redraws_each_dependent_panel_once_and_no_other(
-    qtbot: QtBot, window: MainWindow, running: Session
-) -> None:
+def test_a_change_redraws_each_dependent_panel_once_and_no_other(qtbot: QtBot, window: MainWindow) -> None:
+    running = window.session
     changes: tuple[tuple[dict[str, int], set[str]], ...] = (
         ({"key": 2}, {"rope", "why"}),
         ({"head": 5}, {"tokens", "scores", "rope", "why"}),
@@ -233,7 +241,8 @@ def test_a_change_redraws_each_dependent_panel_once_and_no_other(
         }, change
 
 
-def test_keys_walk_layers_and_heads(qtbot: QtBot, window: MainWindow, running: Session) -> None:
+def test_keys_walk_layers_and_heads(qtbot: QtBot, window: MainWindow) -> None:
+    running = window.session
     for key, field, by in (
         (Qt.Key.Key_Down, "layer", 1),
         (Qt.Key.Key_Up, "layer", -1),
@@ -248,7 +257,8 @@ def test_keys_walk_layers_and_heads(qtbot: QtBot, window: MainWindow, running: S
         assert getattr(running.selection.now, field) == before
 
 
-def test_arrows_in_the_prompt_do_not_step(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+def test_arrows_in_the_prompt_do_not_step(own_window: MainWindow, running: Session, engine: CannedEngine) -> None:
+    window = own_window
     running.timeline.step()
     snapshot.wait_until_drawn(window)
     window.bar.prompt.setFocus()
@@ -260,7 +270,8 @@ def test_arrows_in_the_prompt_do_not_step(window: MainWindow, running: Session, 
     assert running.run is run
 
 
-def test_arrows_in_a_slider_move_it_and_do_not_step(window: MainWindow, running: Session) -> None:
+def test_arrows_in_a_slider_move_it_and_do_not_step(window: MainWindow) -> None:
+    running = window.session
     running.timeline.step()
     snapshot.wait_until_drawn(window)
     slider, run = window.panels["rope"].slider, running.run  # type: ignore[attr-defined]
@@ -281,7 +292,8 @@ def test_a_ledger_row_leads_to_the_panel_that_shows_it(window: MainWindow) -> No
 # The bar and the line at the bottom ---------------------------------------------------------------------------------
 
 
-def test_a_failure_is_a_sentence_and_the_old_run_stays(qtbot: QtBot, window: MainWindow, running: Session) -> None:
+def test_a_failure_is_a_sentence_and_the_old_run_stays(qtbot: QtBot, window: MainWindow) -> None:
+    running = window.session
     run = running.run
     window.bar.prompt.clear()
     window.bar.run.click()
@@ -293,7 +305,9 @@ def test_a_failure_is_a_sentence_and_the_old_run_stays(qtbot: QtBot, window: Mai
     assert not window.failure.isVisible()
 
 
-def test_details_are_folded_until_asked_for(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+def test_details_are_folded_until_asked_for(own_window: MainWindow, running: Session, engine: CannedEngine) -> None:
+    window = own_window
+
     def broken(run: Run, asked: AskCell) -> None:
         raise CheckpointError("The file <b>x</b> is not a checkpoint.", "Traceback …")
 
@@ -310,8 +324,9 @@ def test_details_are_folded_until_asked_for(window: MainWindow, running: Session
 
 
 def test_progress_is_shown_with_a_cancel(
-    qtbot: QtBot, window: MainWindow, running: Session, engine: CannedEngine
+    qtbot: QtBot, own_window: MainWindow, running: Session, engine: CannedEngine
 ) -> None:
+    window = own_window
     assert not window.status.bar.isVisible()
     height = window.statusBar().sizeHint().height()
     before, running.jobs.show_after = running.run, 0.0
@@ -335,7 +350,8 @@ def test_the_line_names_what_is_open_and_proves_the_cache(window: MainWindow) ->
     assert window.status.check.text() == "cached = full within 3e−6 ✓"
 
 
-def test_device_and_dtype_are_chosen_in_the_bar(window: MainWindow, engine: CannedEngine) -> None:
+def test_device_and_dtype_are_chosen_in_the_bar(own_window: MainWindow, engine: CannedEngine) -> None:
+    window = own_window
     menu = window.bar.device.menu()
     menu.aboutToShow.emit()
     choices = {entry.text(): entry for entry in menu.actions()}
@@ -374,10 +390,9 @@ def test_what_asks_for_more_ends_in_an_ellipsis_without_a_space(qtbot: QtBot, wi
     opening.reject()
 
 
-def test_without_an_engine_nothing_moves_and_buttons_say_why(
-    qtbot: QtBot, window: MainWindow, running: Session
-) -> None:
+def test_without_an_engine_nothing_moves_and_buttons_say_why(qtbot: QtBot, window: MainWindow) -> None:
     """Else marks would stand in pictures of another cell, and rows in view under numbers of others."""
+    running = window.session
     for name in ("next_token", "timeline"):
         window.reveal(name)
     running.timeline.step()
@@ -407,7 +422,8 @@ def test_without_an_engine_nothing_moves_and_buttons_say_why(
     assert running.selection.now.layer == selected.layer + 1
 
 
-def test_step_buttons_know_what_is_possible(window: MainWindow, running: Session) -> None:
+def test_step_buttons_know_what_is_possible(window: MainWindow) -> None:
+    running = window.session
     buttons = window.bar.steps.buttons
     assert not buttons["step_back"].isEnabled()
     buttons["step"].click()
@@ -446,7 +462,8 @@ def test_projector_mode_shows_the_same_workspace_with_fewer_panels_and_the_rest_
     assert window.stage.in_sight == before
 
 
-def test_the_theme_key_turns_light_and_back(qtbot: QtBot, window: MainWindow, running: Session) -> None:
+def test_the_theme_key_turns_light_and_back(qtbot: QtBot, window: MainWindow) -> None:
+    running = window.session
     dark = window.grab().toImage()
     QTest.keyClick(window, Qt.Key.Key_T)
     assert theme.current().name == "light"
@@ -534,7 +551,8 @@ def test_closing_the_window_closes_the_session(make: Make, running: Session, eng
     assert len(engine.calls) == asked
 
 
-def test_the_first_step_moves_no_panel(qtbot: QtBot, window: MainWindow, running: Session) -> None:
+def test_the_first_step_moves_no_panel(qtbot: QtBot, window: MainWindow) -> None:
+    running = window.session
     before = {name: box(window, panel) for name, panel in window.panels.items() if panel.on_screen}
     for _ in range(2):
         running.timeline.step()

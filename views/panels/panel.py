@@ -351,7 +351,6 @@ class Panel(QWidget):
             QToolTip.hideText()
             for plot in self.findChildren(Plot):
                 plot.point_away()
-            self.session.selection.point_at(Hover())  # what was pointed at was of the run that went
         for slot in tuple(self._awaited):
             self._withdraw(slot)  # what was asked is about the run that went, and would be answered to nobody
         self.readings = {name: reading for name, reading in self.readings.items() if _same(reading.run, after)}

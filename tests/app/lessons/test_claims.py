@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -141,7 +142,12 @@ def planted(number: str, changes: list[tuple[str, str]], times: int = 1) -> Iter
     yield from (one.sentence for one in contradicted(changed, runs))
 
 
-PLANTED = [
+def some(planted: list[tuple[str, ...]], *numbers: str) -> list[Any]:
+    """What is planted: in these lessons one of each kind, for the ordinary run; in the others more of the same."""
+    return [pytest.param(*one, marks=() if one[0] in numbers else pytest.mark.slow) for one in planted]
+
+
+PLANTED: list[tuple[str, ...]] = [
     ("00", "The stream grows louder", "The stream grows quieter"),  # a title
     ("01", "multiplies: it swaps two places", "multiplies: it swaps the first two places"),  # a note
     ("02", "in a row; so {h} // {", "in a row; so {h} modulo {"),  # a reason
@@ -162,7 +168,7 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize(("number", "right", "wrong"), PLANTED)
+@pytest.mark.parametrize(("number", "right", "wrong"), some(PLANTED, "00", "01", "02", "09", "10", "13", "04"))
 def test_a_wrong_sentence_is_found_by_its_words(number: str, right: str, wrong: str) -> None:
     assert "No text of this step says" in next(planted(number, [(right, wrong)]))
 
@@ -186,7 +192,7 @@ def test_what_a_sentence_hangs_on_is_held_too(number: str, changes: list[tuple[s
     assert any(found in sentence for sentence in planted(number, changes))
 
 
-SWAPPED = [
+SWAPPED: list[tuple[str, ...]] = [
     ("00", "why", "It works on each token's row alone.", "A norm looks at the features of one row."),
     ("07", "why", "Values are never turned.", "Nothing that reaches W_O was rotated."),
     ("01", "says", "You swapped the first two.", "That is the row as it was."),
@@ -195,7 +201,7 @@ SWAPPED = [
 """What is said to one wrong answer, and what to another."""
 
 
-@pytest.mark.parametrize(("number", "key", "one", "other"), SWAPPED)
+@pytest.mark.parametrize(("number", "key", "one", "other"), some(SWAPPED, "00", "01"))
 def test_what_is_said_to_an_answer_belongs_to_that_answer(number: str, key: str, one: str, other: str) -> None:
     changes = [(f'{key} = "{one}"', f'{key} = "?"'), (f'{key} = "{other}"', f'{key} = "{one}"')]
     found = next(planted(number, [*changes, (f'{key} = "?"', f'{key} = "{other}"')]))
@@ -203,7 +209,7 @@ def test_what_is_said_to_an_answer_belongs_to_that_answer(number: str, key: str,
     assert "→" in found
 
 
-EVERYWHERE = [
+EVERYWHERE: list[tuple[str, ...]] = [
     ("02", "Bytes grow with Hkv", "Bytes shrink with Hkv", "is less, but no claim compares so"),
     ("03", "W_Q is wider than the stream", "W_Q is narrower than the stream", "is less, but no claim compares so"),
     ("10", "the price grows with the", "the price falls with the", "is less, but no claim compares so"),
@@ -224,7 +230,7 @@ EVERYWHERE = [
 """Changed wherever it stands, in the text and in the quotes of its claims."""
 
 
-@pytest.mark.parametrize(("number", "right", "wrong", "found"), EVERYWHERE)
+@pytest.mark.parametrize(("number", "right", "wrong", "found"), some(EVERYWHERE, "02", "07", "08", "17", "09"))
 def test_words_that_compare_or_count_are_held_to_what_their_claims_compare(
     number: str, right: str, wrong: str, found: str
 ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -103,23 +104,46 @@ play = "rotation"
 )
 
 
+@pytest.fixture(scope="module")
+def shared(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[driving.Shared]:
+    """A window over a real session, with the bundled model and a run."""
+    with driving.opened_window(tmp_path_factory.mktemp("window"), None, "hark", QSize(1280, 800)) as window:
+        yield driving.Shared(window)
+
+
 @pytest.fixture
-def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
-    """The window over a real session, with the bundled model and a run."""
+def window(qtbot: QtBot, shared: driving.Shared) -> Iterator[MainWindow]:
+    window = shared.put_back()
+    window.lesson.records().reset()
+    yield window
+    shared.clear()
+
+
+@pytest.fixture
+def own_window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
+    """A window that no other test has, in which no lesson has been seen."""
     with driving.opened_window(tmp_path, None, "hark", QSize(1280, 800)) as window:
         yield window
 
 
+@cache
+def toy_shelf() -> Shelf:
+    """One lesson and one broken file to choose from."""
+    problem = Problem(Path("bad.toml"), 7, "there is no title.")
+    return Shelf((read_lesson(LESSON, Path("fifty.toml")),), (problem,))
+
+
+def offered(qtbot: QtBot, window: MainWindow) -> LessonPanel:
+    """The panel in front, with the toy shelf."""
+    window.lesson.take_shelf(toy_shelf())
+    window.reveal("lesson")
+    qtbot.waitUntil(window.lesson.isVisible)
+    return window.lesson
+
+
 @pytest.fixture
 def panel(qtbot: QtBot, window: MainWindow) -> LessonPanel:
-    """The panel in front, with one lesson and one broken file to choose from."""
-    panel = window.lesson
-    panel.take_shelf(
-        Shelf((read_lesson(LESSON, Path("fifty.toml")),), (Problem(Path("bad.toml"), 7, "there is no title."),))
-    )
-    window.reveal("lesson")
-    qtbot.waitUntil(panel.isVisible)
-    return panel
+    return offered(qtbot, window)
 
 
 def settle(qtbot: QtBot, panel: LessonPanel) -> None:
@@ -145,11 +169,11 @@ def test_the_lesson_waits_in_its_workspace(window: MainWindow) -> None:
     assert window.lesson.on_screen
 
 
-def test_the_shelf_is_read_when_it_is_first_seen(qtbot: QtBot, window: MainWindow) -> None:
-    window.reveal("lesson")
-    qtbot.waitUntil(lambda: window.lesson.shelf is not None)
-    assert len(window.lesson.lessons()) == 18
-    assert window.lesson.chooser.count() == 19
+def test_the_shelf_is_read_when_it_is_first_seen(qtbot: QtBot, own_window: MainWindow) -> None:
+    own_window.reveal("lesson")
+    qtbot.waitUntil(lambda: own_window.lesson.shelf is not None)
+    assert len(own_window.lesson.lessons()) == 18
+    assert own_window.lesson.chooser.count() == 19
 
 
 def test_a_broken_file_is_named_with_its_line_and_reason(panel: LessonPanel) -> None:
@@ -355,9 +379,9 @@ def test_a_clock_stops_when_the_step_is_left(qtbot: QtBot, lesson_panel: LessonP
 
 
 def test_a_file_of_ones_own_opens_and_a_broken_one_is_explained(
-    qtbot: QtBot, panel: LessonPanel, tmp_path: Path
+    qtbot: QtBot, own_window: MainWindow, tmp_path: Path
 ) -> None:
-    path = tmp_path / "mine.toml"
+    panel, path = offered(qtbot, own_window), tmp_path / "mine.toml"
     path.write_text("number = \n", encoding="utf-8")
     panel.open_file(str(path))
     qtbot.waitUntil(lambda: not panel.trouble.isHidden())

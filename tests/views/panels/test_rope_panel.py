@@ -338,11 +338,12 @@ def test_up_to_128_planes_stay_apart_large_and_lettered(qtbot: QtBot, room: tupl
         )
 
 
-def test_the_selected_plane_is_scrolled_to(qtbot: QtBot) -> None:
+@pytest.mark.parametrize("height", [200, 70])  # the second has no room for what is written below a dial
+def test_the_selected_plane_is_scrolled_to(qtbot: QtBot, height: int) -> None:
     view = PlanesView()
     area = PlanesScroll(view)
     qtbot.addWidget(area)
-    area.resize(300, 200)
+    area.resize(300, height)
     area.show()
     view.show_turned(Turned(many_planes(64), 3))
     for plane in (63, 0, 30):

@@ -30,7 +30,7 @@ from ropewalk.views.style import theme
 from ropewalk.views.verbs import verbs
 from tests.qt_guards import delete_what_is_due
 from tests.views.canned import CannedEngine, canned_session
-from tests.views.driving import settle, window_over
+from tests.views.driving import Shared, settle, window_over
 
 SIZES = ((1366, 768), (1920, 1080), (1280, 720), (960, 540), (1024, 768), (2560, 1440))
 """Screens, in pixels of the window: two of them are 1920 × 1080 at 150 and at 200 per cent."""
@@ -54,7 +54,17 @@ def settled() -> None:
 
 
 @pytest.fixture
-def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+def window(qtbot: QtBot, shared: Shared) -> Iterator[MainWindow]:
+    window = shared.put_back()
+    window.resize(1366, 768)
+    settled()
+    yield window
+    shared.clear()
+
+
+@pytest.fixture
+def own_window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+    """A window that no other test has, over an engine that can be changed."""
     window = opened(running, QSize(1366, 768))
     window.setFocus()
     yield window
@@ -154,7 +164,10 @@ def test_a_line_of_tokens_or_the_whole_panel_stands_above(window: MainWindow) ->
         assert tokens.width() == window.stage.width() - 2 * theme.GRID
 
 
-def test_tokens_get_the_lines_they_need_up_to_two(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+def test_tokens_get_the_lines_they_need_up_to_two(
+    own_window: MainWindow, running: Session, engine: CannedEngine
+) -> None:
+    window = own_window
     strip = cast("TokensPanel", window.panels["tokens"]).strip
     window.resize(1366, 900)
     heights = []
@@ -168,7 +181,10 @@ def test_tokens_get_the_lines_they_need_up_to_two(window: MainWindow, running: S
     assert heights == [strip.height_of(1), strip.height_of(2), strip.height_of(2)]
 
 
-def test_no_second_line_of_tokens_is_nearly_empty(window: MainWindow, running: Session, engine: CannedEngine) -> None:
+def test_no_second_line_of_tokens_is_nearly_empty(
+    own_window: MainWindow, running: Session, engine: CannedEngine
+) -> None:
+    window = own_window
     strip = cast("TokensPanel", window.panels["tokens"]).strip
     filled = []
     for count in range(26, 44, 2):
@@ -340,6 +356,17 @@ def test_a_lesson_turns_no_panel_for_good(window: MainWindow) -> None:
     assert window.stage.in_sight == before
 
 
+def test_what_has_no_room_beside_the_others_shares_the_place_of_one(window: MainWindow) -> None:
+    names = ("scores", "rope", "cache", "heads", "why", "ledger")
+    window.stage.show_scene(row(*((1, name) for name in names)))
+    settled()
+    seen = [window.cards[name] for name in names if window.cards[name].isVisible()]
+    assert 1 < len(seen) < len(names)
+    assert all(card.width() >= card.minimumSizeHint().width() for card in seen)
+    assert not any(one.geometry().intersects(other.geometry()) for one, other in combinations(seen, 2))
+    window.stage.show_scene(None)
+
+
 def test_a_card_dropped_nowhere_stays(window: MainWindow) -> None:
     before = places(window)
     drag(window, "heads", "heads", (0.5, 0.5))
@@ -378,7 +405,8 @@ def test_an_edge_is_pulled_and_the_sizes_come_back_next_time(qtbot: QtBot, runni
         second.deleteLater()
 
 
-def test_a_double_click_floats_a_card_and_another_puts_it_back(qtbot: QtBot, window: MainWindow) -> None:
+def test_a_double_click_floats_a_card_and_another_puts_it_back(qtbot: QtBot, own_window: MainWindow) -> None:
+    window = own_window
     window.show_workspace("decode")
     before = places(window)
     card = window.cards["cache"]
@@ -497,7 +525,8 @@ def test_every_card_is_whole_in_every_workspace_on_every_screen(
 # The keyboard ---------------------------------------------------------------------------------------------------------
 
 
-def test_after_enter_the_keyboard_belongs_to_the_window(window: MainWindow, running: Session) -> None:
+def test_after_enter_the_keyboard_belongs_to_the_window(own_window: MainWindow, running: Session) -> None:
+    window = own_window
     prompt = window.bar.prompt
     prompt.setFocus()
     QTest.keyClicks(prompt, "x")
@@ -521,7 +550,8 @@ def test_the_first_window_fits_its_screen(qtbot: QtBot, running: Session) -> Non
     window.deleteLater()
 
 
-def test_no_floating_card_outlives_the_window(window: MainWindow) -> None:
+def test_no_floating_card_outlives_the_window(own_window: MainWindow) -> None:
+    window = own_window
     cards = [window.cards[name] for name in ("scores", "heads", "why")]
     for card in cards:
         window.stage.toggle_floating(card)
@@ -529,7 +559,8 @@ def test_no_floating_card_outlives_the_window(window: MainWindow) -> None:
     assert not any(card.isVisible() or card.is_floating for card in cards)
 
 
-def test_without_a_focus_the_panel_meant_is_what_the_workspace_is_about(window: MainWindow) -> None:
+def test_without_a_focus_the_panel_meant_is_what_the_workspace_is_about(own_window: MainWindow) -> None:
+    window = own_window
     meant = {}
     for workspace in NAMED:
         window.show_workspace(workspace)

@@ -47,13 +47,22 @@ from ropewalk.views.window.key_sheet import KeySheet
 from ropewalk.views.window.palette import Command, Palette, found
 from ropewalk.views.window.presenter import Cue, Presenter, spare_screen
 from ropewalk.views.window.step_line import StepLine
-from tests.views.driving import window_over
+from tests.views.driving import Shared, window_over
 
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.fixture
-def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+def window(qtbot: QtBot, shared: Shared) -> Iterator[MainWindow]:
+    window = shared.put_back()
+    settled(window)
+    yield window
+    shared.clear()
+
+
+@pytest.fixture
+def own_window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
+    """A window that no other test has, with the panels that it begins with."""
     window = window_over(running)
     window.resize(1280, 800)
     window.show()
@@ -106,7 +115,8 @@ def test_a_panel_is_alone_on_the_screen_and_everything_returns_exactly(
     assert window.statusBar().isVisible()
 
 
-def test_type_grows_with_a_panel_that_is_alone_and_shrinks_again(window: MainWindow) -> None:
+def test_type_grows_with_a_panel_that_is_alone_and_shrinks_again(own_window: MainWindow) -> None:
+    window = own_window
     panel: Any = window.panels["scores"]
 
     def sizes() -> list[int]:
@@ -339,7 +349,7 @@ def test_the_notes_stand_on_the_second_screen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("screens", "leave"),
     [
-        (1, Qt.Key.Key_F5),
+        pytest.param(1, Qt.Key.Key_F5, marks=pytest.mark.slow),
         (2, Qt.Key.Key_Escape),
         pytest.param(1, Qt.Key.Key_Escape, marks=pytest.mark.slow),
         pytest.param(2, Qt.Key.Key_F5, marks=pytest.mark.slow),
@@ -577,7 +587,8 @@ def parents(widget: QWidget) -> list[QWidget]:
     return found
 
 
-def test_every_interactive_widget_of_the_window_has_a_name(window: MainWindow) -> None:
+def test_every_interactive_widget_of_the_window_has_a_name(own_window: MainWindow) -> None:
+    window = own_window
     assert wanting(window) == []
 
 
@@ -600,7 +611,8 @@ def test_every_interactive_widget_of_a_dialog_has_a_name(window: MainWindow) -> 
         dialog.deleteLater()
 
 
-def test_no_dialog_is_left_out(window: MainWindow) -> None:
+def test_no_dialog_is_left_out(own_window: MainWindow) -> None:
+    window = own_window
     made = {type(dialog(window)) for dialog in DIALOGS.values()}
     ours = {kind for kind in QDialog.__subclasses__() if kind.__module__.startswith("ropewalk.views.")}
     assert made == ours

@@ -329,8 +329,9 @@ class PlanesScroll(QScrollArea):
         self.show_selected()
 
     def show_selected(self) -> None:
-        """Scroll to the selected plane, where it is out of sight."""
+        """Scroll to the selected plane, where it is out of sight; to its dial where there is no room for all."""
         if self.view.planes:
             box = self.view.cell_of(min(max(self.view.selected, 0), self.view.planes - 1)).toRect()
             if not self.viewport().rect().translated(0, self.verticalScrollBar().value()).contains(box):
-                self.ensureVisible(box.center().x(), box.center().y(), 0, box.height() // 2)
+                half = min(box.height(), self.viewport().height()) // 2
+                self.ensureVisible(box.center().x(), box.top() + half, 0, half)
