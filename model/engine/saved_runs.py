@@ -265,16 +265,17 @@ def check_is_origin(origin: Origin, path: str | None, options: Options) -> Steps
     place = BUNDLED if path is None else Path(path)
     if not place.exists():
         raise CheckpointError(f"There is nothing at {place}; check the path.")
+    name = "the built-in model" if path is None else place.name
     found = yield from fingerprint_steps(place_of(place).path, str(options.get(ADAPTER, "")))
     if not origin.fingerprint:
         raise OtherCheckpointError(
-            f"The trace does not say which checkpoint it was made with, so nothing tells whether it was {place.name}; "
+            f"The trace does not say which checkpoint it was made with, so nothing tells whether it was {name}; "
             "confirm it, and the run goes on with these weights."
         )
     if found != origin.fingerprint:
         raise OtherCheckpointError(
-            f"The run was made with {origin.name}, but the files of {place.name} are not those; confirm it, and the "
-            "run goes on with other weights than it was made with."
+            f"The run was made with {called(origin)}, but the files of {name} are not those; confirm it, and the run "
+            "goes on with other weights than it was made with."
         )
 
 

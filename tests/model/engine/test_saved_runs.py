@@ -241,6 +241,8 @@ def test_other_weights_have_to_be_confirmed(saved: Path, llama: Path, tmp_path: 
     assert caught.value.confirm
     attached = finished(engine.attach(handle, str(other), "cpu", confirmed=True))
     assert finished(engine.step(attached, 2, GREEDY)).run.length == PROMPT + 5
+    with pytest.raises(OtherCheckpointError, match="but the files of the built-in model are not those"):
+        finished(engine.attach(handle, None, "cpu"))
 
 
 @pytest.mark.parametrize(("name", "error", "says"), [

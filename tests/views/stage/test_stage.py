@@ -23,7 +23,7 @@ from ropewalk.views.panels.panel import ElidedLabel, SparedLabel
 from ropewalk.views.panels.tokens import TokensPanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.plots.rotation.planes import PlanesView
-from ropewalk.views.stage.stage import LEAST, Stage
+from ropewalk.views.stage.stage import Stage
 from ropewalk.views.stage.tree import row
 from ropewalk.views.stage.workspaces import NAMED, WORKSPACES
 from ropewalk.views.style import theme
@@ -209,18 +209,6 @@ def test_a_larger_window_shows_more_and_a_smaller_one_less(window: MainWindow) -
     window.resize(1366, 768)
     settled()
     assert places(window) == before
-
-
-def test_panels_without_room_side_by_side_stand_behind_one_another(window: MainWindow) -> None:
-    wanted = ("scores", "heads", "next_token", "cache", "rope")
-    window.stage.show_scene(row(*((1, name) for name in wanted)))
-    settled()
-    standing = places(window)
-    assert 1 < len(standing) < len(wanted)
-    for name, box in standing.items():
-        assert window.stage.rect().contains(box), name
-        assert box.size() == box.size().expandedTo(window.cards[name].minimumSizeHint()).expandedTo(LEAST), name
-    window.stage.show_scene(None)
 
 
 # A panel that is asked for --------------------------------------------------------------------------------------------
