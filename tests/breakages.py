@@ -940,6 +940,17 @@ BREAKAGES = (
         "wording.byte_size(4 * run.length**2)",
         "wording.byte_size(run.length**2)",
     ),
+    of("views/panels/board.py", "views/panels/test_board_panel")(
+        "a head is carried to one that is off the board",
+        "if shown.head is not None and other.head in self.heads:",
+        "if shown.head is not None and other.head is not None:",
+    ),
+    of("views/panels/board.py", "views/panels/test_board_panel")(
+        "maps of another run take heads off", "self.hear(self.grid.removed, ", "self.grid.removed.connect("
+    ),
+    of("views/panels/head_cards.py", "views/panels/test_board_panel")(
+        "another head is carried on", "if self.shown is not None and self.shown.head != shown.head:", "if False:"
+    ),
     stage("a panel without room stays", "tree = trees.folded(tree)", "break"),
     stage(
         "a scene's panels stay in front after the lesson",
