@@ -562,8 +562,9 @@ def test_the_first_step_moves_no_panel(qtbot: QtBot, window: MainWindow) -> None
 
 
 def test_what_ended_as_it_should_is_told_without_alarm_until_the_run_goes_on(
-    window: MainWindow, running: Session
+    window: MainWindow,
 ) -> None:
+    running = window.session
     running.noticed.emit("The text ends here.")
     strip = window.failure
     assert (strip.isVisible(), strip.is_failure, strip.sentence.text()) == (True, False, "The text ends here.")
@@ -574,3 +575,4 @@ def test_what_ended_as_it_should_is_told_without_alarm_until_the_run_goes_on(
     running.timeline.step()
     settle(running)
     assert (strip.isVisible(), strip.is_failure) == (True, True)
+    strip.dismiss()

@@ -140,7 +140,7 @@ def test_an_svg_has_cells_that_stay_sharp_and_text_that_is_text(
     root = ElementTree.fromstring(written)
     text = " ".join("".join(text.itertext()) for text in root.iter(f"{SVG}text"))
     assert "weights (softmax)" in text
-    assert "entropy" in text
+    assert "row of query 23 s" in text
     image = rendered(written, 4)
     assert image.size == (4 * scores.width(), 4 * scores.height())
     wanted = engine_colours(window)
