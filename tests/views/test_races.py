@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
@@ -97,6 +97,10 @@ OF_THE_RUN_ITSELF = frozenset({"tokens", "lesson"})
 
 
 # What else is answered ------------------------------------------------------------------------------------------------
+
+
+SOME: Final = [pytest.param(one, marks=() if place % 3 == 0 else pytest.mark.slow) for place, one in enumerate(PANELS)]
+"""For what every panel leaves to the class that all of them are: the ordinary run asks one in three."""
 
 
 def arithmetic(run: Run, asked: AskArithmetic) -> Arithmetic:
@@ -474,7 +478,7 @@ def test_a_panel_races_with_a_change_of_model(qtbot: QtBot, race: Race, entry: E
     assert panel.is_current
 
 
-@pytest.mark.parametrize("entry", PANELS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", SOME, ids=lambda entry: entry.name)
 def test_a_panel_that_was_closed_asks_and_draws_nothing(qtbot: QtBot, race: Race, entry: Entry) -> None:
     panel = put_up(qtbot, race, entry.kind)
     race.answer()
@@ -493,7 +497,7 @@ def test_a_panel_that_was_closed_asks_and_draws_nothing(qtbot: QtBot, race: Race
     assert panel.draws == draws
 
 
-@pytest.mark.parametrize("entry", PANELS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", SOME, ids=lambda entry: entry.name)
 def test_a_panel_that_is_gone_hears_nothing(qtbot: QtBot, race: Race, entry: Entry) -> None:
     session, panel = race.session, entry.make(race.session)
     panel.show()
@@ -562,7 +566,7 @@ def kill(qtbot: QtBot, session: Session) -> None:
     qtbot.waitUntil(lambda: session.engines.gone is not None and not session.busy)
 
 
-@pytest.mark.parametrize("entry", PANELS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", SOME, ids=lambda entry: entry.name)
 def test_a_panel_that_comes_after_the_engine_says_so_until_there_is_one(
     qtbot: QtBot, answering: Session, entry: Entry
 ) -> None:
@@ -582,7 +586,7 @@ def test_a_panel_that_comes_after_the_engine_says_so_until_there_is_one(
     assert (panel.draws > before, panel.notice.text()) == (True, "")
 
 
-@pytest.mark.parametrize("entry", PANELS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", SOME, ids=lambda entry: entry.name)
 def test_a_panel_that_is_asked_again_without_an_engine_keeps_what_it_has_drawn(
     qtbot: QtBot, answering: Session, entry: Entry
 ) -> None:
