@@ -9,7 +9,6 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
 
 from ropewalk.model.decoder.config import ModelConfig, MoeConfig
 from ropewalk.model.decoder.decoder import Decoder, DenseMlp, Mlp, MoeMlp, balance_loss
@@ -135,6 +134,8 @@ def test_routing_in_half_precision_is_decided_in_float32(dtype: torch.dtype) -> 
 @pytest.mark.parametrize("layers", [1, 3])
 @pytest.mark.parametrize("per_token", [1, 2, 3])
 def test_the_auxiliary_loss_is_that_of_transformers(per_token: int, layers: int) -> None:
+    from transformers.models.mixtral.modeling_mixtral import load_balancing_loss_func
+
     draw = torch.Generator().manual_seed(9)
     logits = [torch.randn(14, E, generator=draw) * 2 for _ in range(layers)]
     theirs: Any = load_balancing_loss_func

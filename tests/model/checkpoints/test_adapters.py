@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import peft
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -71,6 +70,8 @@ def case_of(trained: Trained) -> Case:
 
 def train(model: Any, folder: Path, **fields: Any) -> Any:
     """Make an adapter whose every number is random, and write it."""
+    import peft  # seconds, which only the tests that train one wait for
+
     torch.manual_seed(1)
     config = peft.LoraConfig(**({"lora_alpha": 3, "r": 2} | fields))
     adapted = peft.get_peft_model(model, config)

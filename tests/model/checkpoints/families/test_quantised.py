@@ -9,7 +9,6 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
 from ropewalk.model.checkpoints.formats.mxfp4 import unpacked
@@ -23,6 +22,14 @@ WIDE = Case("gpt_oss", "mxfp4", SIZES | {"hidden_size": 64, "intermediate_size":
                                         "num_experts_per_tok": 2, "num_hidden_layers": 2})  # fmt: skip
 
 
+def undone(blocks: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
+    """Blocks as transformers undoes them; importing that takes a second, which only these tests wait for."""
+    from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+    numbers: Tensor = convert_moe_packed_tensors(blocks, scales, dtype=dtype)
+    return numbers
+
+
 def random_blocks(seed: int, *shape: int) -> tuple[Tensor, Tensor]:
     generator = torch.Generator().manual_seed(seed)
     blocks = torch.randint(0, 256, (*shape, 16), generator=generator, dtype=torch.uint8)
@@ -32,7 +39,7 @@ def random_blocks(seed: int, *shape: int) -> tuple[Tensor, Tensor]:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_blocks_are_undone_as_transformers_does(dtype: torch.dtype) -> None:
     blocks, scales = random_blocks(1, 3, 8, 2)
-    expected = convert_moe_packed_tensors(blocks, scales, dtype=dtype)
+    expected = undone(blocks, scales, dtype)
     torch.testing.assert_close(unpacked(blocks, scales, dtype).transpose(1, 2), expected, rtol=0, atol=0)
 
 
@@ -49,7 +56,7 @@ def packed(tmp_path: Path) -> tuple[Path, Any]:
             blocks, scales = random_blocks(10 * layer + number, 4, rows, groups)
             del tensors[stem]
             tensors |= {f"{stem}_blocks": blocks, f"{stem}_scales": scales}
-            state[stem].copy_(convert_moe_packed_tensors(blocks, scales, dtype=torch.float32))
+            state[stem].copy_(undone(blocks, scales, torch.float32))
     save_file(tensors, tmp_path / "model.safetensors")
     change(tmp_path, quantization_config={"quant_method": "mxfp4", "modules_to_not_convert": ["model.embed_tokens"]})
     return tmp_path, model
