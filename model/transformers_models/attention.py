@@ -21,6 +21,8 @@ from transformers.configuration_utils import PreTrainedConfig
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from ropewalk.model.errors import TraceError
+
 EAGER = "eager_attention_forward"
 """How every architecture names the function that it calls without an implementation chosen, or ends its name."""
 
@@ -218,7 +220,10 @@ def _own_eager(kind: type[nn.Module]) -> Callable[..., tuple[Tensor, Any]]:
             if named:
                 found: Callable[..., tuple[Tensor, Any]] = plain.__globals__[named[0]]
                 return found
-    raise NotImplementedError(f"{kind.__name__} names no eager attention function.")
+    raise TraceError(
+        f"{kind.__name__} names no eager attention function, so its attention cannot be handed on; load the model with "
+        "attn_implementation='sdpa'."
+    )
 
 
 ALL_ATTENTION_FUNCTIONS.register(EAGER_NAME, _eager)

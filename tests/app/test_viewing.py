@@ -30,7 +30,7 @@ def test_the_window_opens_on_a_run_without_waiting(tiny: Path, monkeypatch: pyte
     assert process == "a process"
     ((command, options),) = started
     assert command[:3] == [sys.executable, "-m", "ropewalk"]
-    assert torch.equal(ropewalk.load(command[3]).patterns(), both[0].patterns())
+    torch.testing.assert_close(ropewalk.load(command[3]).patterns(), both[0].patterns(), rtol=0.0, atol=1e-5)
     monkeypatch.undo()
     told = [sys.executable, "-c", "import ropewalk; print(ropewalk.__version__)"]
     printed = subprocess.run(told, env=options["env"], cwd=Path(command[3]).parent, capture_output=True, check=True)

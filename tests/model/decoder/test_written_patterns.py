@@ -119,7 +119,7 @@ def test_a_pattern_goes_with_other_changes_and_into_a_file(tmp_path: Path) -> No
     loaded = ropewalk.load_trace(tmp_path / "run.safetensors").trace
     assert loaded.interventions == trace.interventions
     assert loaded.specs == trace.specs
-    assert torch.equal(loaded[LAYER].weights(), trace[LAYER].weights())
+    torch.testing.assert_close(loaded[LAYER].weights(), trace[LAYER].weights(), rtol=0.0, atol=1e-5)
     assert_close(logits_of(append(model, loaded, 3)), logits_of(append(model, trace, 3)), terms=1)
 
 

@@ -19,7 +19,7 @@ from ropewalk.model.readings.patterns import head_scores
 from ropewalk.model.readings.tiles import read_head
 from ropewalk.model.runs.trace import Trace
 from ropewalk.model.transformers_models import rules
-from ropewalk.model.transformers_models.attention import EAGER_NAME, SDPA_NAME, Implementation
+from ropewalk.model.transformers_models.attention import EAGER_NAME, SDPA_NAME, Implementation, _own_eager
 from ropewalk.model.transformers_models.model import TransformersModel
 from tests.model.transformers_models.architectures import own_numbers, tiny_model
 from tests.model.transformers_models.test_parity import BAR, check_weights, make_ids
@@ -331,3 +331,8 @@ def test_logits_that_were_not_kept_come_back(name: str) -> None:
     grown = ours.append(last, [5, 6])
     assert grown.logits_of(9) is not None
     assert grown.logits_of(8) is not None
+
+
+def test_a_class_that_names_no_eager_attention_is_refused_in_a_sentence() -> None:
+    with pytest.raises(TraceError, match=r"Linear names no eager attention function, .*'sdpa'"):
+        _own_eager(nn.Linear)
