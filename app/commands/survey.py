@@ -96,7 +96,14 @@ def survey_heads(parsed: argparse.Namespace) -> None:
         try:
             found = _surveyed(parsed, ranks)
         except EndedElsewhere:
+            ranks.hear()
             raise SystemExit(1) from None
+        except RopewalkError as error:
+            if ranks.count == 1:
+                raise
+            print(error.sentence, file=sys.stderr, flush=True)
+            ranks.said()
+            raise SystemExit(1) from error
         if ranks.first:
             print(f"{found.texts} texts of {found.manifest['corpus']['texts']}: {parsed.out}")
 
