@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.app.address import head_name
 from ropewalk.app.commands.options import Commands, count, model_options, names, natural, opened_with
 from ropewalk.app.commands.output import finished, print_table, stoppable
-from ropewalk.app.commands.own_score import ENDING, function_of, said
+from ropewalk.app.commands.own_score import ENDING, function_of, module_of, said
 from ropewalk.model.errors import RopewalkError, SurveyError
 
 if TYPE_CHECKING:
     from ropewalk.model.notebooks.model import Model
     from ropewalk.model.survey.result import Survey
+    from ropewalk.model.survey.statistics import SurveyStatistic
 
 COLUMNS = ("layer", "head", "statistic", "value", "error", "n")
 TOKENS, TOP = 512, 32
@@ -49,6 +52,13 @@ def declare(commands: Commands) -> None:
     survey.add_argument("--batch", type=batch, metavar="N", help="texts that run together, or auto (auto)")
     survey.add_argument("--statistics", type=names, metavar="NAME[,NAME]", help="which, or all (all)")
     survey.add_argument(
+        "--statistic",
+        action="append",
+        default=[],
+        metavar="FILE.py:NAME",
+        help="one of your own besides: a SurveyStatistic; may be given several times",
+    )
+    survey.add_argument(
         "--pairs", metavar="FILE.py:FUNCTION", help="a function of tokens and row, or a column: (query, key) cells"
     )
     survey.add_argument("--top", type=count, default=TOP, metavar="N", help=f"examples of each statistic ({TOP})")
@@ -76,7 +86,7 @@ def survey_heads(parsed: argparse.Namespace) -> None:
         parsed.misused("say what to run with --texts and where to keep the tables with --out")
     from ropewalk.model.survey.running import survey_steps
 
-    statistics = None if parsed.statistics in (None, ("all",)) else parsed.statistics
+    statistics = [*(("all",) if parsed.statistics is None else parsed.statistics), *map(_own, parsed.statistic)]
     found = stoppable(
         survey_steps(
             _opened(parsed),
@@ -134,7 +144,38 @@ def _pairs(text: str | None) -> Any:
             raise RopewalkError(f"{name} of {path} failed: {said(error)}.") from error
 
     pairs.__qualname__ = text or ""
+    pairs.__dict__["source"] = _hash_of(Path(path))
     return pairs
+
+
+def _own(text: str) -> SurveyStatistic:
+    """A statistic of a file."""
+    from ropewalk.model.survey.statistics import SurveyStatistic
+
+    path, colon, name = text.rpartition(":")
+    if not colon or not path.endswith(ENDING):
+        raise SurveyError(f"{text!r:.80} names no statistic of a file, such as mine.py:rare.")
+    one = module_of(Path(path)).get(name)
+    if not isinstance(one, SurveyStatistic):
+        there = "is not there" if one is None else f"is of type {type(one).__name__}, not a SurveyStatistic"
+        raise SurveyError(f"{name} of {path} {there}.")
+
+    def guarded(function: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+        def call(given: Any) -> Any:
+            assert function is not None
+            try:
+                return function(given)
+            except (Exception, SystemExit) as error:
+                raise SurveyError(f"{name} of {path} failed: {said(error)}.") from error
+
+        return call if callable(function) else function
+
+    return replace(one, among=guarded(one.among), of_block=guarded(one.of_block), source=_hash_of(Path(path)))
+
+
+def _hash_of(path: Path) -> str:
+    """Of a file's whole code: a function may use all that is there."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 def _print(found: Survey, *, as_csv: bool) -> None:

@@ -18,10 +18,11 @@ from ropewalk.model.notebooks.model import Model
 from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.notebooks.prompts import batch_of
 from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.model.survey.choosing import chosen_statistics, code_settings
 from ropewalk.model.survey.corpus import Corpus, PairsOf, Texts, batches_of
 from ropewalk.model.survey.recorder import SurveyRecorder
 from ropewalk.model.survey.result import MANIFEST, SHARDS, Survey, read_manifest, shard_file, shards_of
-from ropewalk.model.survey.statistics import SURVEYED, Numbers, SurveyStatistic, Text, distance_bins
+from ropewalk.model.survey.statistics import Numbers, SurveyStatistic, Text, distance_bins
 from ropewalk.model.survey.tables import arrow, write_tables
 from ropewalk.model.survey.tally import Tally
 from ropewalk.model.whole_file import whole_file
@@ -62,7 +63,7 @@ def survey_steps(
     seed: int = 0,
     tokens: int = TOKENS,
     batch: int | None = None,
-    statistics: Iterable[str] | None = None,
+    statistics: Iterable[str | SurveyStatistic] | None = None,
     pairs: PairsOf | None = None,
     top: int = TOP,
 ) -> Steps[Survey]:
@@ -75,7 +76,8 @@ def survey_steps(
     batch
         Texts that run together; None for as many as are a good size.
     statistics
-        Names of :data:`~model.survey.statistics.SURVEYED`; all that the model can say when not given.
+        Names of :data:`~model.survey.statistics.SURVEYED`, ``all``, and statistics of one's own; all that the model
+        can say when not given.
     top
         How many examples of each head and statistic are kept.
     """
@@ -102,7 +104,7 @@ def survey_steps(
         "limit": limit,
         "seed": seed,
     }
-    settings |= {"column": column, "windows": windows, "pairs": getattr(pairs, "__qualname__", pairs)}
+    settings |= {"column": column, "windows": windows, **code_settings(chosen, pairs)}
     manifest = _manifest(model, corpus, settings)
     folder = None if out is None else _begun(Path(out), manifest)
 
@@ -137,29 +139,10 @@ def survey_steps(
     return Survey(total, manifest, folder, kept)
 
 
-def _chosen(model: Model, names: Iterable[str] | None, *, with_pairs: bool) -> list[SurveyStatistic]:
+def _chosen(model: Model, names: Iterable[str | SurveyStatistic] | None, *, with_pairs: bool) -> list[SurveyStatistic]:
     """The statistics that are wanted and can be had."""
     has_outputs = _decoder_of(model) is not None
-    if names is None:
-        return [
-            one
-            for one in SURVEYED.values()
-            if (has_outputs or not one.of_outputs) and (with_pairs or one.name != "pairs")
-        ]
-    wanted = [names] if isinstance(names, str) else list(dict.fromkeys(names))
-    for name in wanted:
-        if name not in SURVEYED:
-            raise SurveyError(f"There is no statistic {name!r:.40} of a survey; there are {', '.join(SURVEYED)}.")
-        if SURVEYED[name].of_outputs and not has_outputs:
-            raise SurveyError(
-                f"The statistic {name!r} reads what heads add to the residual stream, which {model.name} does not say; "
-                "leave it out."
-            )
-        if name == "pairs" and not with_pairs:
-            raise SurveyError("The statistic 'pairs' needs cells; give a function or a column of them as pairs.")
-    if not wanted:
-        raise SurveyError(f"No statistic was named; there are {', '.join(SURVEYED)}.")
-    return [SURVEYED[name] for name in wanted]
+    return chosen_statistics(names, model.name, has_outputs=has_outputs, with_pairs=with_pairs)
 
 
 def _decoder_of(model: Model) -> Any:

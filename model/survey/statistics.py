@@ -279,7 +279,11 @@ class Cells:
         return ((self.query >= 0) & (self.query < self.length))[..., 0]
 
     def meant(self, statistic: SurveyStatistic) -> Tensor:
-        """Which cells a statistic asks about; none are of padding, or after their query.
+        """Which cells a statistic asks about; none are of padding, or after their query."""
+        return self.said(statistic) & self._past
+
+    def said(self, statistic: SurveyStatistic) -> Tensor:
+        """Which cells a statistic's function says, padding and later keys perhaps among them.
 
         Raises
         ------
@@ -292,14 +296,14 @@ class Cells:
         try:
             if found.dtype != torch.bool:
                 raise TypeError(f"it gave {found.dtype}")
-            found = found.expand(wanted)
+            expanded: Tensor = found.expand(wanted)
         except (AttributeError, TypeError, RuntimeError) as error:
             raise SurveyError(
                 f"The statistic {statistic.name!r} says which cells are meant by booleans of shape {wanted}, but gave "
                 f"{_kind_of_result(found)}.",
                 str(error),
             ) from error
-        return found & self._past
+        return expanded
 
     @cached_property
     def _past(self) -> Tensor:
@@ -307,7 +311,7 @@ class Cells:
 
     @property
     def _shape(self) -> tuple[int, ...]:
-        return tuple(torch.broadcast_shapes(self.at.shape, self.row.shape))
+        return tuple((self.at + self.row).shape)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -399,8 +403,10 @@ class Block:
     def by_kind(self) -> Tensor:
         """[B, H, n, kinds] the weight on tokens of each of :data:`KINDS`."""
         batch, heads, n, m = self.past_weights.shape
-        kinds = torch.stack([self.texts.kinds[kind][:, :m] for kind in KINDS], -1).to(self.weights)
-        return torch.bmm(self.past_weights.reshape(batch, heads * n, m), kinds).view(batch, heads, n, -1)
+        kinds = torch.stack([self.texts.kinds[kind][:, :m] for kind in KINDS], 1).to(self.weights)
+        # this way round it is several times as fast, for the kinds are few
+        found = torch.bmm(kinds, self.past_weights.reshape(batch, heads * n, m).transpose(1, 2))  # [B, kinds, H · n]
+        return found.view(batch, -1, heads, n).movedim(1, -1)
 
     @cached_property
     def by_part(self) -> Tensor:
@@ -413,8 +419,9 @@ class Block:
         return up_to - torch.nn.functional.pad(up_to[..., :-1], (1, 0))
 
     def weight_on(self, cells: Tensor) -> Tensor:
-        """[B, H, n] the weight of each row on some cells [B, n, m] together."""
-        return (self.weights * cells.to(self.weights.dtype)[:, None]).sum(-1)
+        """[B, H, n] the weight of each row on some cells [B, n, m] together, later ones aside."""
+        past = self.past_weights
+        return (past * cells[:, None, :, : past.shape[-1]].to(past.dtype)).sum(-1)
 
     @property
     def norm(self) -> Tensor:
@@ -468,7 +475,7 @@ class SurveyStatistic(Statistic):
             When its function gives something else.
         """
         if self.of_block is None:
-            return block.weight_on(block.cells.meant(self))
+            return block.weight_on(block.cells.said(self))
         found: Any = self.of_block(block)
         wanted = tuple(block.weights.shape[:3])
         if not isinstance(found, Tensor) or tuple(found.shape) != wanted:
@@ -476,7 +483,8 @@ class SurveyStatistic(Statistic):
                 f"The statistic {self.name!r} gives a number for every text, head and query, of shape {wanted}, but "
                 f"gave {_kind_of_result(found)}."
             )
-        return found
+        given: Tensor = found
+        return given
 
 
 def _kind_of_result(found: Any) -> str:
@@ -508,7 +516,8 @@ def _similarity(block: Block) -> Tensor:
     length = torch.linalg.vector_norm(block.weights, dim=-1, keepdim=True).clamp_min(1e-30)
     rows = (block.weights / length).unflatten(1, (-1, size))  # [B, Hkv, G, n, m]
     of_all = (rows * rows.sum(2, keepdim=True)).sum(-1)  # with itself too, which is 1
-    return ((of_all - 1.0) / max(size - 1, 1)).flatten(1, 2)
+    found: Tensor = (of_all - 1.0) / max(size - 1, 1)
+    return found.flatten(1, 2)
 
 
 def _known(name: str, **more: Any) -> SurveyStatistic:
