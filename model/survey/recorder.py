@@ -255,8 +255,8 @@ def _seen(layer: LayerTrace, cells: Cells) -> Tensor:
     if layer.mask is not None and layer.mask.seen is not None:
         return layer.mask.seen[_place(cells, layer.mask.seen), cells.row][..., : cells.keys]
     keys = torch.arange(cells.keys, device=cells.row.device)
-    seen = sees(layer.spec, cells.row[..., None], keys)
-    return seen if layer.padding is None else seen & layer.padding[cells.at + cells.batch.first, : cells.keys]
+    seen = sees(layer.spec, cells.row[..., None], keys).expand(*cells.shape, -1)
+    return seen if layer.padding is None else seen & layer.padding[cells.at + cells.batch.first][..., : cells.keys]
 
 
 def _scores(layer: LayerTrace, cells: Cells, heads: Tensor) -> Tensor:

@@ -271,7 +271,7 @@ class Cells:
         found = torch.zeros(len(rows), self.keys, dtype=torch.bool, device=rows.device)
         there = key < self.keys
         found[place[there], key[there]] = True
-        return found.view(*self._shape, self.keys)
+        return found.view(*self.shape, self.keys)
 
     @cached_property
     def real(self) -> Tensor:
@@ -292,7 +292,7 @@ class Cells:
         """
         assert statistic.among is not None
         found: Any = statistic.among(self)
-        wanted = (*self._shape, self.keys)
+        wanted = (*self.shape, self.keys)
         try:
             if found.dtype != torch.bool:
                 raise TypeError(f"it gave {found.dtype}")
@@ -310,7 +310,8 @@ class Cells:
         return (self.key >= 0) & (self.key <= self.query) & self.real[..., None]
 
     @property
-    def _shape(self) -> tuple[int, ...]:
+    def shape(self) -> tuple[int, ...]:
+        """That of the queries, [B, n] or [c]."""
         return tuple((self.at + self.row).shape)
 
 
