@@ -131,7 +131,7 @@ spm = of("model/checkpoints/tokenizers/spm_codec.py", "model/checkpoints/tokeniz
 stage = of("views/stage/stage.py", "views/stage/test_stage", "views/test_lesson_leaving")
 tree_ = of("views/stage/tree.py", "views/stage/test_tree")
 timeline = of("app/session/timeline.py", "app/session/test_session")
-survey_statistics = of("model/survey/statistics.py", "model/survey/test_survey")
+survey_statistics = of("model/survey/statistics.py", "model/survey/test_statistics", "model/survey/test_survey")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
 gguf_tokenizer = of("model/checkpoints/tokenizers/gguf.py", "model/checkpoints/test_gguf_tokenizers")
 turned_map = of("views/plots/maps/turned_map.py", "views/plots/maps/test_turned_map")
@@ -1121,11 +1121,23 @@ BREAKAGES = (
     ),
     survey_statistics(
         "induction of a survey counts the query itself",
-        "before) & (keys > 0) & (keys < queries[:, None])",
-        "before) & (keys > 0) & (keys <= queries[:, None])",
+        "(cells.query_token == cells.token_before_key) & (cells.key < cells.query)",
+        "(cells.query_token == cells.token_before_key) & (cells.key <= cells.query)",
     ),
     survey_statistics(
-        "a share of the change is not along it", "block.parts * block.change", "block.parts * block.parts"
+        "a mean map has the first key of a part in the part before", "(ends + GRID - 1) // GRID - 1", "ends // GRID"
+    ),
+    survey_statistics(
+        "a query that is padding counts", "& (self.key <= self.query) & self.real", "& (self.key <= self.query)"
+    ),
+    of("model/survey/outputs.py", "model/survey/test_statistics")(
+        "a share of the change is not along it", "(parts * change[:, :, None])", "(parts * parts)"
+    ),
+    of("model/survey/recorder.py", "model/survey/test_statistics")(
+        "a window hides nothing from a survey", "spec.window >= keys)", "spec.window > 0)"
+    ),
+    of("model/survey/choosing.py", "model/survey/test_statistics")(
+        "a survey goes on with other code", "one.source or code_hash(one.among, one.of_block)", "one.source"
     ),
     of("model/survey/tally.py", "model/survey/test_survey")(
         "squares of merged shards are lost", '"counts", "sums", "squares",', '"counts", "sums",'

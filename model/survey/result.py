@@ -223,7 +223,9 @@ class Survey:
     def formula(self, statistic: str) -> str:
         """How a statistic is computed, in words."""
         self._at(statistic)
-        return f"{SURVEYED[statistic].title}: {SURVEYED[statistic].formula}"
+        own = self.manifest["settings"].get("own_statistics", {}).get(statistic)
+        found = vars(SURVEYED[statistic]) if own is None else own
+        return f"{found['title']}: {found['formula']}"
 
     def _at(self, statistic: str) -> int:
         if statistic not in self.names:
