@@ -19,7 +19,7 @@ from ropewalk.model.training.training import TrainOptions, read_text, split_text
 SURVEYS: Final = Path(__file__).resolve().parents[1] / "resources" / "surveys"
 WINDOW: Final = 128
 REPEATS, HALF = 128, 48
-TOP: Final = 8
+TOP: Final = 4
 
 
 def take(text: Path, folder: Path = SURVEYS) -> tuple[Path, ...]:
@@ -35,6 +35,7 @@ def take(text: Path, folder: Path = SURVEYS) -> tuple[Path, ...]:
         out = folder / name
         shutil.rmtree(out, ignore_errors=True)
         ropewalk.survey(model, texts, out=out, top=TOP, values=False)
+        (out / "examples.parquet").unlink()  # half as large as all the rest, and said by tally and texts
         made.append(out)
     return tuple(made)
 
