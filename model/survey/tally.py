@@ -136,10 +136,9 @@ class Tally:
         """[D, L, H]."""
         return error_of(self.distances, self.distance_squares, np.array(self.texts))
 
-    @property
-    def mean_maps(self) -> Doubles:
-        """[L, H, G, G]."""
-        return mean_of(self.maps, self.map_counts[:, None])
+    def mean_map(self, layer: int, head: int) -> Doubles:
+        """[G, G] of a head."""
+        return mean_of(self.maps[layer, head], self.map_counts[:, None])
 
     def copy(self) -> Tally:
         """The same, to be added to."""

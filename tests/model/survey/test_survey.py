@@ -29,6 +29,7 @@ def test_distances_add_up_and_agree_with_the_weights() -> None:
     assert seen.ranges[:4].tolist() == [[0, 1], [1, 2], [2, 4], [4, 8]]
     assert seen.share.sum() == pytest.approx(1.0, abs=1e-6)
     assert seen.share[0] == pytest.approx(found.mean("self")[1, 2], abs=1e-6)
+    assert seen.error[0] == pytest.approx(found.error("self")[1, 2], abs=1e-6)
     assert np.nansum(seen.grid, -1) == pytest.approx(np.ones(32), abs=1e-6)
     assert not np.triu(seen.grid, 1).any()
     first = ropewalk.survey(model, [texts[2][:64]]).mean_map((1, 2)).grid
