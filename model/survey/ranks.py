@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -97,7 +97,8 @@ class Ranks:
     def hear(self) -> None:
         """Wait until another process has told why all end: the first one that ends takes the others with it."""
         if self._store is not None:
-            self._store.wait([SAID], LAST_WORDS)
+            with suppress(RuntimeError):  # it has gone, or is slow
+                self._store.wait([SAID], LAST_WORDS)
 
     def add_texts(self, count: int) -> int:
         """Say that texts were run; returns how many were, by all."""
