@@ -222,8 +222,8 @@ BREAKAGES = (
     ),
     norms(
         "LayerNorm does not centre",
-        " wide = wide - wide.mean(-1, keepdim=True)",
-        " wide = wide - 0 * wide.mean(-1, keepdim=True)",
+        "return wide - wide.mean(-1, keepdim=True)",
+        "return wide - 0 * wide.mean(-1, keepdim=True)",
     ),
     norms(
         "the stored gain is taken without its offset",
@@ -1132,7 +1132,9 @@ BREAKAGES = (
         "a query that is padding counts", "& (self.key <= self.query) & self.real", "& (self.key <= self.query)"
     ),
     of("model/survey/outputs.py", "model/survey/test_statistics")(
-        "a share of the change is not along it", "(parts * change[:, :, None])", "(parts * parts)"
+        "a norm after W_O is left out of what heads add",
+        "norms[texts, :, rows] *= scale",
+        "norms[texts, :, rows] *= 1.0",
     ),
     of("model/survey/recorder.py", "model/survey/test_statistics")(
         "a window hides nothing from a survey", "spec.window >= keys)", "spec.window > 0)"

@@ -46,9 +46,7 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise [..., width] and return the same shape and dtype."""
-        wide = x.float()
-        if self.kind == "layer":
-            wide = wide - wide.mean(-1, keepdim=True)
+        wide = self._centred(x)
         normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
         if self.kind == "rms" and self.offset == 0.0 and self.weight is not None and self.bias is None:
             # the reference rounds to the model's dtype before the gain; the order matters in half precision
@@ -67,11 +65,20 @@ class Norm(nn.Module):
         x, part
             [..., width]; the contributions of all summands of x add up to ``forward(x)`` less the bias.
         """
-        wide, share = x.float(), part.float()
-        if self.kind == "layer":
-            wide, share = wide - wide.mean(-1, keepdim=True), share - share.mean(-1, keepdim=True)
-        share = share * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
+        return self.linear(part) * self.scale_of(x)
+
+    def scale_of(self, x: Tensor) -> Tensor:
+        """[..., 1] what the statistics of ``x`` multiply by."""
+        return torch.rsqrt(self._centred(x).square().mean(-1, keepdim=True) + self.eps)
+
+    def linear(self, part: Tensor) -> Tensor:
+        """The rest of what is done to a summand, [..., width]: it is centred, and multiplied by the gain."""
+        share = self._centred(part)
         return share if self.weight is None else share * (self.weight.float() + self.offset)
+
+    def _centred(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        return wide - wide.mean(-1, keepdim=True) if self.kind == "layer" else wide
 
 
 def stream_norm(config: ModelConfig) -> Norm:

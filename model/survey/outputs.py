@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.readings.attribution import head_parts
 
 PIECE = 1 << 19
-"""Numbers of all heads' vectors that are held at once, more or less: few enough to stay near the processor."""
+"""Numbers of all heads' blends that are read at once, more or less: few enough to stay near the processor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,20 +58,37 @@ class HeadOutputs:
 
     @cached_property
     def _read(self) -> tuple[Tensor, Tensor]:
-        batch, heads, length, _ = self.blended.shape
+        """Norms and shares without the vectors themselves, which are H times as large as the stream.
+
+        r = s · A z, A a head's part of W_O and of what comes after it, s the scale of a norm there: its length is that
+        of R z where A = Q R, and r · Δ is s · z · AᵀΔ.
+        """
+        batch, heads, length, width = self.blended.shape
+        block = self.decoder.block(self.number)
+        norm, output = block.attn_post_norm, block.attn.output
+        written = output.weight.float().view(-1, heads, width).permute(1, 2, 0)  # Aᵀ [H, Dh, D]
+        if isinstance(norm, Norm):
+            written = norm.linear(written)
+        written = written * self.decoder.config.residual_scale
+        small = torch.linalg.qr(written.transpose(1, 2).double(), mode="r").R.transpose(1, 2).float()  # Rᵀ [H, Dh, ·]
+        across = written.flatten(0, 1).T  # [D, H · Dh]
         norms = torch.empty(batch, heads, length, device=self.blended.device)
         shares = torch.empty_like(norms)
         for texts, rows in self._pieces():
-            parts, change = self.parts(texts, rows), self.change(texts, rows)
-            norms[texts, :, rows] = torch.linalg.vector_norm(parts, dim=-1).transpose(1, 2)
-            along = (parts * change[:, :, None]).sum(-1) / change.square().sum(-1, keepdim=True).clamp_min(1e-30)
-            shares[texts, :, rows] = along.transpose(1, 2)
+            z, change = self.blended[texts, :, rows], self.change(texts, rows)
+            along = (z * (change @ across).view(*change.shape[:2], heads, width).transpose(1, 2)).sum(-1)  # [B, H, n]
+            norms[texts, :, rows] = torch.linalg.vector_norm(z.float() @ small, dim=-1)
+            shares[texts, :, rows] = along / change.square().sum(-1)[:, None].clamp_min(1e-30)
+            if isinstance(norm, Norm):
+                scale = norm.scale_of(output(z.transpose(1, 2).flatten(-2))).transpose(1, 2)  # [B, 1, n]
+                norms[texts, :, rows] *= scale
+                shares[texts, :, rows] *= scale
         return norms, shares
 
     def _pieces(self) -> Iterator[tuple[slice, slice]]:
         """Texts and rows that are read together."""
-        batch, heads, length, _ = self.blended.shape
-        most = max(PIECE // (heads * self.before.shape[-1]), 1)  # rows
+        batch, heads, length, width = self.blended.shape
+        most = max(PIECE // (heads * width), 1)  # rows
         rows, texts = min(most, length), max(most // length, 1)
         for first in range(0, batch, texts):
             for start in range(0, length, rows):
