@@ -163,6 +163,12 @@ BREAKAGES = (
     trace_file("a segment may miss rows", "joined and bounds[-1] == rows", "joined"),
     saved_runs("any checkpoint is attached", "if found != origin.fingerprint:", "if False:"),
     saved_runs("the options of a checkpoint are forgotten", "dict(origin.options) | dict(", "dict() | dict("),
+    saved_runs(
+        "what may follow in a trace is shown by numbers",
+        "self._known = {token.id: token for token in about.candidates}",
+        "self._known = dict[int, TokenText]()",
+        "app/test_engine",
+    ),
     saved_runs("another prompt of several is shown", "alone(file.trace, shown - 1)", "alone(file.trace, 0)"),
     of("views/panels/panel.py", "views/test_traces_in_the_window")(
         "what a run lacks is offered all the same", "    button.setEnabled(not why and on)", "    button.setEnabled(on)"
