@@ -30,7 +30,7 @@ from ropewalk.model.runs.alone import alone
 from ropewalk.model.runs.trace import Trace
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import About, Origin, check_fits
-from ropewalk.model.trace_files.trace_file import TraceFile, load_trace
+from ropewalk.model.trace_files.trace_file import TraceFile, candidates_of, load_trace
 
 QUICKLY_READ = 64 << 20
 """Bytes of a trace of which every head is looked at to choose the one that is shown first."""
@@ -40,10 +40,11 @@ MOST_LISTED = 100
 
 
 class KnownTokens:
-    """In the place of a tokenizer: how the tokens of a run were shown when it was saved."""
+    """In the place of a tokenizer: how the tokens of a run, and those that may follow, were shown when it was saved."""
 
-    def __init__(self, tokens: Sequence[TokenText]) -> None:
-        self._known = {token.id: token for token in tokens if token.kind != "bytes"}
+    def __init__(self, about: About) -> None:
+        self._known = {token.id: token for token in about.candidates}
+        self._known |= {token.id: token for token in about.tokens if token.kind != "bytes"}
 
     def describe(self, ids: Sequence[int]) -> tuple[TokenText, ...]:
         """How to show token ids; those of which nothing is known by their numbers."""
@@ -101,7 +102,7 @@ def open_file(path: Path, options: Options | None = None) -> ModelHandle:
     return ModelHandle(
         card,
         available_devices(),
-        Unattached(file, trace.config, KnownTokens(file.about.tokens), (what, *file.notes), prompts=prompts),
+        Unattached(file, trace.config, KnownTokens(file.about), (what, *file.notes), prompts=prompts),
         options=((PROMPT, shown),) if prompts > 1 else (),
         notice=" ".join(file.notes),
         can=frozenset(can),
@@ -127,7 +128,7 @@ def _one_prompt(file: TraceFile, shown: Option) -> TraceFile:
         about = replace(about, tokens=about.tokens[: trace.length])
     else:
         ids = [] if trace.ids is None else trace.ids[0].tolist()
-        tokens = KnownTokens(about.tokens).describe(ids) if ids else about.tokens
+        tokens = KnownTokens(about).describe(ids) if ids else about.tokens
         about = replace(about, tokens=tokens, prompt=None, rendered="")
     return replace(file, trace=trace, about=about)
 
@@ -221,13 +222,14 @@ def origin_steps(model_handle: ModelHandle) -> Steps[Origin]:
 
 def told_of(handle: RunHandle, origin: Origin, drawn: Sequence[Sampling]) -> About:
     """What a file says of the rows in view."""
-    run = handle.run
+    run, tokenizer = handle.run, handle.model_handle.checkpoint.tokenizer
     return About(
         tokens=run.tokens[: run.length],
         prompt=handle.prompt,
         rendered=run.rendered,
         drawn=tuple(drawn[: run.steps]) if len(drawn) >= run.steps else (),
         origin=origin,
+        candidates=() if tokenizer is None else candidates_of(handle.trace, run.tokens, tokenizer.describe),
     )
 
 

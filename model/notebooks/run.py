@@ -30,7 +30,7 @@ from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, replay
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import NOTHING_TOLD, About
-from ropewalk.model.trace_files.trace_file import load_trace, save_trace
+from ropewalk.model.trace_files.trace_file import candidates_of, load_trace, save_trace
 
 BUDGET = 2 << 30
 """Bytes that one answer may take unless the caller says otherwise."""
@@ -360,6 +360,9 @@ class Run:
             about = replace(about, prompt=self.prompts[0])
         if len(self) == 1 and self.trace.ids is not None and self.model.tokenizer is not None:
             about = replace(about, tokens=self.model.tokenizer.describe(self.trace.ids[0].tolist()))
+        if self.model.tokenizer is not None:
+            found = candidates_of(self.trace, about.tokens, self.model.tokenizer.describe)
+            about = replace(about, candidates=found)
         decoder = self.model.decoder if pattern else None
         strings = self.tokens[0] if len(self) == 1 else ()
         save_trace(self.trace, path, strings=strings, about=about, model=decoder, pattern=pattern)

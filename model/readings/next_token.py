@@ -16,6 +16,9 @@ from ropewalk.model.runs.trace import Trace, replay
 SEED_STRIDE = 1_000_003
 """A prime that keeps the draws of neighbouring seeds and rows apart."""
 
+ROWS_AT_ONCE = 64
+"""Rows whose likeliest tokens are looked for together."""
+
 
 def check_sampling(sampling: Sampling) -> None:
     """Refuse settings that mean nothing.
@@ -88,6 +91,24 @@ def row_logits(model: Decoder | None, trace: Trace, row: int, *, batch: int = 0)
     if model is None:
         raise TraceError(f"The logits of row {row} were not kept with this run, and it has no model to compute them.")
     return replay(model, trace, row, names=()).logits[batch], True
+
+
+def likeliest(trace: Trace, count: int, most: int) -> list[int]:
+    """Tokens among the ``count`` likeliest after a row whose logits were kept, the likeliest of a row first.
+
+    There are ``most`` of them at most.
+    """
+    if trace.logits is None:
+        return []
+    kept, places = trace.logits.tensor[:, 0], min(count, trace.config.vocabulary)  # [B, n, V]
+    best = torch.full((trace.config.vocabulary,), places)
+    ranks = torch.arange(places)
+    for start in range(0, kept.shape[1], ROWS_AT_ONCE):
+        top = kept[:, start : start + ROWS_AT_ONCE].flatten(0, 1).topk(places).indices.cpu()
+        best.scatter_reduce_(0, top.flatten(), ranks.expand_as(top).flatten(), "amin")
+    order = best.sort(stable=True)
+    found: list[int] = order.indices[order.values < places][:most].tolist()
+    return found
 
 
 def next_token_reading(

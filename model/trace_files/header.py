@@ -74,6 +74,16 @@ class TokenMark:
     character: str = ""
 
 
+@stored("id text kind")
+@dataclass(frozen=True)
+class TokenName:
+    """How a token is shown that is in no row of the run, but may follow one."""
+
+    id: int
+    text: str
+    kind: TokenKind = "text"
+
+
 @dataclass(frozen=True, eq=False)
 class About:
     """What is told of a run beside its trace.
@@ -86,6 +96,8 @@ class About:
         What was asked for, and what a chat template made of it; None where nobody said.
     drawn
         How each decoded token was drawn.
+    candidates
+        How the tokens are shown that are the likeliest to follow its rows.
     """
 
     tokens: Sequence[TokenText] = ()
@@ -93,12 +105,13 @@ class About:
     rendered: str = ""
     drawn: tuple[Sampling, ...] = ()
     origin: Origin | None = None
+    candidates: Sequence[TokenText] = ()
 
 
 NOTHING_TOLD = About()
 
 
-KEYS = "config specs strings run interventions checkpoint prompt rendered sampling marks"
+KEYS = "config specs strings run interventions checkpoint prompt rendered sampling marks candidates"
 
 
 @stored(KEYS)
@@ -116,6 +129,7 @@ class TraceHeader:
     rendered: str = ""
     drawn: tuple[Drawn, ...] = ()
     marks: tuple[TokenMark, ...] = ()
+    candidates: tuple[TokenName, ...] = ()
 
     @property
     def changed(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import check_interventions
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import RopewalkError, TraceError
-from ropewalk.model.readings.next_token import check_sampling
+from ropewalk.model.readings.next_token import check_sampling, likeliest
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.mask import LayerMask
@@ -37,6 +37,7 @@ from ropewalk.model.trace_files.header import (
     NOTHING_TOLD,
     About,
     RunNumbers,
+    TokenName,
     TraceHeader,
     marks_of,
     stretches,
@@ -57,6 +58,8 @@ FLOATS = ("F32", "BF16", "F16", "F64")
 """What the numbers of a run may be stored as."""
 NO_TOKEN = -1
 """Stands for the id of a row that was given as a vector."""
+CANDIDATES, MOST_CANDIDATES = 40, 4096
+"""Tokens after each row whose texts a file keeps, and those that it keeps at most."""
 LARGEST_ID = 2**31 - 1
 """No vocabulary comes near; more would not fit into the columns of token texts."""
 
@@ -126,6 +129,21 @@ def save_trace(
             raise TraceError("Queries before RoPE come from a replay, which needs the model.")
         tensors |= _matrices(trace) | _before_rope(trace, model)
     _write(tensors, _header(trace, strings, about), Path(path))
+
+
+def candidates_of(
+    trace: Trace, tokens: Sequence[TokenText], describe: Callable[[Sequence[int]], Sequence[TokenText]]
+) -> tuple[TokenText, ...]:
+    """How to show the tokens that are the likeliest to follow rows of a trace, where that is not known from its own.
+
+    Parameters
+    ----------
+    describe
+        That of its tokenizer; what this knows by number alone is left out.
+    """
+    known = {token.id for token in tokens if token.kind != "bytes"}
+    shown = (describe([token])[0] for token in likeliest(trace, CANDIDATES, MOST_CANDIDATES) if token not in known)
+    return tuple(token for token in shown if token.text != f"#{token.id}")
 
 
 def check_pattern(config: ModelConfig, tokens: int, batch: int = 1, limit: int = PATTERN_LIMIT) -> None:
@@ -202,6 +220,7 @@ def _header(trace: Trace, strings: Sequence[str], about: About) -> dict[str, str
         rendered=about.rendered,
         drawn=stretches(about.drawn),
         marks=marks_of(about.tokens),
+        candidates=tuple(TokenName(token.id, token.text, token.kind) for token in about.candidates),
     )
     plain = {name: value for name, value in to_plain(told).items() if value is not None}
     return {"format": FORMAT, "version": __version__, "axes": AXES} | {
@@ -281,7 +300,8 @@ def _opened(file: Any) -> TraceFile:
     for stretch in header.drawn:
         check_sampling(stretch.sampling)
     drawn = header.drawn_tokens(trace.length - header.run.prefill)
-    about = About(tokens=_tokens(trace, header), origin=header.origin)
+    candidates = tuple(TokenText(one.id, one.text or f"#{one.id}", one.kind) for one in header.candidates)
+    about = About(tokens=_tokens(trace, header), origin=header.origin, candidates=candidates)
     if trace.prefill == header.run.prefill:  # else the tokens are all that was asked for
         about = replace(about, prompt=header.prompt, rendered=header.rendered, drawn=drawn)
     return TraceFile(

@@ -240,6 +240,17 @@ def test_the_candidates_show_their_text(handle: RunHandle) -> None:
     assert all(not candidate.token.text.startswith("#") for candidate in reading.candidates)
 
 
+def test_a_trace_without_its_checkpoint_shows_their_text_too(handle: RunHandle, tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    for _ in range(2):  # what was opened so is saved again with all that it knew
+        finished(engine.save_steps(handle, path))
+        opened = finished(engine.open_trace(finished(engine.open_model(str(path), "cpu", "float32")), 5)).handle
+        for query in (0, 11):
+            want = [one.token.text for one in ask(handle, AskNextToken(query, 40, Sampling())).candidates]
+            assert [one.token.text for one in ask(opened, AskNextToken(query, 40, Sampling())).candidates] == want
+        handle = opened
+
+
 def test_cached_and_full_logits_agree(handle: RunHandle) -> None:
     for steps in (0, 1, 20):
         run = handle if steps == 0 else finished(engine.step(handle, steps, Sampling()))

@@ -202,7 +202,7 @@ class HeadsPanel(Panel):
             self.view.begin(c.layers, c.heads, side, c.group, keep=keep)
             now = self.session.selection.now
             self.view.mark(now.layer, now.head)
-            self.describe(f"{c.layers} layers × {c.heads} heads · drawing · pixels: {part.value.reduction}")
+            self.describe(f"{c.layers} × {c.heads} heads · drawing · pixels: {part.value.reduction}")
         self.view.show_part(part.value)
 
     def show_answer(self, run: Run, selection: Selection, reading: Any) -> None:
@@ -393,7 +393,7 @@ class HeadsPanel(Panel):
         tested = self.tested if self.repeats.isChecked() else None
         where = "" if tested is None else f" on {tested.count} random tokens twice"
         label = f"label: {title}{', B − A' if moved else where}"
-        self.describe(f"{layers} layers × {heads} heads{shown}{by} · {label} · weights 0 to 1{pixel}")
+        self.describe(f"{layers} × {heads} heads{shown}{by} · {label} · weights 0 to 1{pixel}")
         self._show_reading()
 
     def _default_score(self, atlas: HeadAtlas) -> str:

@@ -17,8 +17,12 @@ from ropewalk.views.style import ink, theme
 
 LOWEST = 6
 """Lines of type that the shares keep where a row of planes needs a little of theirs."""
-ALL = "λ: positions a turn · |q| |k| · share of score · own radius each"
-"""What is written below the planes; where there is little room, its end is left out."""
+CAPTIONS = {
+    3: "λ: positions a turn · |q| |k| · share of score · own radius each",
+    2: "λ: positions a turn · share of score · own radius each",
+    1: "λ: positions a turn · own radius each",
+}
+"""What is written above the planes, by how many lines stand below each; where it is narrow, its end is left out."""
 
 
 class TurningPage(QWidget):
@@ -29,7 +33,7 @@ class TurningPage(QWidget):
         self.dial, self.score, self.view, self.shares = Dial(), LargeScore(), PlanesView(), SharesView()
         self.scroller = PlanesScroll(self.view)
         self.caption = ElidedLabel()
-        self.caption.setText(ALL)
+        self.caption.setText(CAPTIONS[self.view.lines])
         for child in (self.dial, self.score, self.caption, self.scroller, self.shares):
             child.setParent(self)
 
@@ -98,3 +102,4 @@ class TurningPage(QWidget):
             self.scroller.setGeometry(rest.left(), top, rest.width(), most // row * row)
             shares = max(bottom - self.scroller.geometry().bottom() - 1 - gap, 0) if shares else 0
         self.shares.setGeometry(rest.left(), bottom - shares, rest.width(), shares)
+        self.caption.setText(CAPTIONS[self.view.lines])

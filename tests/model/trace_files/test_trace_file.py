@@ -6,7 +6,7 @@ import json
 import math
 import struct
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -37,11 +37,12 @@ from ropewalk.model.decoder.interventions import (
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
 from ropewalk.model.errors import TraceError
 from ropewalk.model.readings import readout
+from ropewalk.model.readings.next_token import likeliest
 from ropewalk.model.readings.records import Sampling, TokenText
 from ropewalk.model.runs.trace import append, capture
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import About, Origin, RunNumbers, TraceHeader
-from ropewalk.model.trace_files.trace_file import AXES, load_trace, save_trace
+from ropewalk.model.trace_files.trace_file import AXES, candidates_of, load_trace, save_trace
 from tests.closeness import assert_close, assert_identical
 from tests.model.small_models import CONFIGS, make, random_ids
 
@@ -199,6 +200,7 @@ TOLD = About(
     rendered="<|user|>typed",
     drawn=(Sampling(0.8, seed=4), Sampling()),
     origin=Origin("smol", "/models/smol", "llama", "ab" * 32, (("first_layers", 3),), "<s>"),
+    candidates=(TokenText(3, "·plum"), TokenText(7, "<E4>", "bytes")),
 )  # fmt: skip
 CHANGES = (
     ScaleScores(2.0, 1), NoScale(), RopeScaling("yarn", 4.0), AblateHeads(1, (0, 2), ((0.5,) * 8, (-1.5,) * 8)),
@@ -215,13 +217,31 @@ def test_a_file_says_everything_that_going_on_needs(tmp_path: Path) -> None:
     assert back.trace.interventions == CHANGES
     assert (back.notes, back.goes_on) == ((), True)
     about = back.about
-    assert (about.prompt, about.rendered, about.drawn, about.origin) == (
-        TOLD.prompt, TOLD.rendered, TOLD.drawn, TOLD.origin,
+    assert (about.prompt, about.rendered, about.drawn, about.origin, about.candidates) == (
+        TOLD.prompt, TOLD.rendered, TOLD.drawn, TOLD.origin, TOLD.candidates,
     )  # fmt: skip
     ids = [int(one) for one in trace.ids[0]] if trace.ids is not None else []
     assert [token.id for token in about.tokens] == ids
     same = [replace(token, id=number) for token, number in zip(TOLD.tokens, ids, strict=True)]
     assert list(about.tokens) == same
+
+
+def test_the_likeliest_tokens_of_all_rows_are_named_best_first_but_for_those_of_the_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trace = capture(make("plain"), random_ids(6))
+    monkeypatch.setattr("ropewalk.model.readings.next_token.ROWS_AT_ONCE", 4)
+    assert trace.logits is not None
+    places = trace.logits.tensor[0, 0].argsort(dim=-1, descending=True, stable=True).argsort(dim=-1).amin(dim=0)
+    assert likeliest(trace, 3, 100) == places.sort(stable=True).indices[: int((places < 3).sum())].tolist()
+    assert likeliest(trace, 3, 2) == likeliest(trace, 3, 100)[:2]
+    own, known = likeliest(trace, 40, 100)[:2], likeliest(trace, 40, 100)[4:]
+
+    def describe(ids: Sequence[int]) -> list[TokenText]:
+        return [TokenText(one, f"t{one}" if one in known else f"#{one}") for one in ids]
+
+    named = candidates_of(trace, (TokenText(own[0], "a"), TokenText(known[0], "<E4>", "bytes")), describe)
+    assert [(token.id, token.text) for token in named] == [(one, f"t{one}") for one in known if one != own[0]]
 
 
 def test_what_is_read_back_goes_on_under_its_interventions(tmp_path: Path) -> None:

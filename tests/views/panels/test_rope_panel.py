@@ -338,6 +338,19 @@ def test_up_to_128_planes_stay_apart_large_and_lettered(qtbot: QtBot, room: tupl
         )
 
 
+@pytest.mark.parametrize("height", range(72, 240, 7))
+def test_no_line_below_a_circle_is_cut(qtbot: QtBot, height: int) -> None:
+    view = PlanesView()
+    qtbot.addWidget(view)
+    view.fit(QSize(500, height))
+    view.show_turned(Turned(many_planes(16), 3))
+    line = ink.line_height(theme.current().font("label"))
+    assert view.cell.height() <= height, "a whole row is in sight"
+    assert view.circle_of(0).bottom() + 2 + view.lines * line <= view.cell.height() + 2
+    assert view.circle_of(0).width() >= view.SQUEEZED * view.LEAST - 1
+    assert view.lines == view.LINES or height < view.LEAST + 3 * line + 16
+
+
 @pytest.mark.parametrize("height", [200, 70])  # the second has no room for what is written below a dial
 def test_the_selected_plane_is_scrolled_to(qtbot: QtBot, height: int) -> None:
     view = PlanesView()

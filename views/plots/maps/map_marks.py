@@ -67,7 +67,7 @@ class Marks(Painted):
         if self.box.step >= _COUNTABLE and self.numbers.block == (1, 1):
             self._draw_gaps(painter)
         self._draw_odd(painter, exposed)
-        self._draw_numbers(painter, exposed)
+        self.draw_numbers(painter, exposed)
         painter.restore()
         painter.setBrush(Qt.BrushStyle.NoBrush)
         self.draw_lines(painter)
@@ -90,14 +90,15 @@ class Marks(Painted):
             y = self.box.cell_rect(index, 0).top()
             painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
 
-    def _pixels_in(self, exposed: QRectF) -> tuple[slice, slice]:
+    def pixels_in(self, exposed: QRectF) -> tuple[slice, slice]:
+        """The rows and columns of pixels in a part of the widget."""
         return self.numbers.pixels_in(self.box.cells_of(exposed.intersected(self.area)))
 
     def _draw_odd(self, painter: QPainter, exposed: QRectF) -> None:
         """A cross for NaN, a triangle up or down for +∞ and −∞, each in the ink that its ground allows."""
         if self.box.step * min(self.numbers.block) < 5:
             return
-        now, part = theme.current(), self._pixels_in(exposed)
+        now, part = theme.current(), self.pixels_in(exposed)
         values, top, left = self.numbers.values[part], part[0].start, part[1].start
         for row, column in np.argwhere(~np.isfinite(values) & self.numbers.visible[part]).tolist():
             box = self.box.pixels_of(self.numbers.pixel_place(top + row, left + column))
@@ -114,19 +115,27 @@ class Marks(Painted):
             corners = [QPointF(box.center().x(), tip), QPointF(box.right(), base), QPointF(box.left(), base)]
             painter.drawPolygon(QPolygonF(corners))
 
-    def _draw_numbers(self, painter: QPainter, exposed: QRectF) -> None:
+    @property
+    def numbers_fit(self) -> bool:
+        """Whether the cells are large enough for their numbers."""
+        font, (across, down) = theme.current().font("number"), self.box.steps
+        room = across >= ink.text_width(font, "−0.00") + 6 and down >= ink.line_height(font)
+        return room and self.numbers.block == (1, 1)
+
+    def draw_numbers(self, painter: QPainter, exposed: QRectF) -> None:
         """Write the values into cells that are large enough."""
-        font = theme.current().font("number")
-        if self.numbers.block != (1, 1) or self.box.step < ink.text_width(font, "−0.00") + 6:
+        if not self.numbers_fit:
             return
-        part = self._pixels_in(exposed)
+        font = theme.current().font("number")
+        part = self.pixels_in(exposed)
         values, pixels, top, left = (
             self.numbers.values[part],
             self.numbers.colours()[part],
             part[0].start,
             part[1].start,
         )
-        for row, column in np.argwhere(np.isfinite(values) & self.numbers.visible[part]).tolist():
+        told = self.numbers.told[part] & np.isfinite(values)
+        for row, column in np.argwhere(told).tolist():
             colour = theme.current().ink_on(QColor(*pixels[row, column, :3].tolist()))
             box = self.box.pixels_of(self.numbers.pixel_place(top + row, left + column))
             ink.draw_text(painter, box, in_cell(float(values[row, column])), font, colour, ink.CENTRE)

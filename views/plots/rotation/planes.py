@@ -45,6 +45,8 @@ class PlanesView(QWidget):
     ARC = 36
     """Pixels from which on a circle has room for the angle between its hands."""
     LINES = 3
+    SQUEEZED = 0.9
+    """The share of that which a circle keeps where this leaves room for another line below it."""
     SHARE = "−00.00"
     """A share at its longest: nothing may be arranged anew while the hands turn."""
 
@@ -55,6 +57,8 @@ class PlanesView(QWidget):
         self.pointed = -1
         self.highlighted: frozenset[int] = frozenset()
         self.columns = 1
+        self.lines = self.LINES
+        """Lines under each circle: without its lengths, and then without its share, where there is no room for them."""
         self.cell = QSize(1, 1)
         self.room = QSize(1, 1)
         self._font = theme.current().font("label")
@@ -106,8 +110,8 @@ class PlanesView(QWidget):
         self._line = ink.line_height(self._font)
         text = math.ceil(self.LINES * self._line) + GAP
         words = (self.SHARE, *chain.from_iterable(self._words))
-        wanted = max(self.least, math.ceil(max(ink.text_width(self._font, text) for text in words)))
-        most = max(self.room.width() // (wanted + GAP), 1)
+        widest = max(self.least, math.ceil(max(ink.text_width(self._font, text) for text in words)))
+        most = max(self.room.width() // (widest + GAP), 1)
         ways = range(1, min(self.planes, most) + 1)
 
         def size(columns: int) -> tuple[int, int]:
@@ -125,7 +129,15 @@ class PlanesView(QWidget):
         if circle(best) < self.least:
             best = len(ways)
         width, height = size(best)
-        height = max(height, min(self.least, width - GAP) + text + GAP)
+        side, room = min(self.least, width - GAP), self.room.height()
+
+        def wanted(lines: int) -> int:
+            return side + math.ceil(lines * self._line) + 2 * GAP
+
+        spare = math.floor((1 - self.SQUEEZED) * side)
+        self.lines = next((n for n in range(self.LINES, 1, -1) if wanted(n) - spare <= room), 1)
+        row = wanted(self.lines)
+        height = max(height, room if row - spare <= room < row else row)
         self.columns, self.cell = best, QSize(width, height)
         self.setFixedSize(self.room.width(), max(-(-self.planes // best) * height, self.room.height()))
         self.update()
@@ -143,7 +155,7 @@ class PlanesView(QWidget):
     def circle_of(self, plane: int) -> QRectF:
         """Return the square around a plane's circle."""
         box = self.cell_of(plane)
-        side = min(box.width() - GAP, box.height() - self.LINES * self._line - 2 * GAP)
+        side = min(box.width() - GAP, box.height() - self.lines * self._line - 2 * GAP)
         return QRectF(box.center().x() - side / 2, box.top() + GAP / 2, side, side)
 
     def plane_at(self, point: QPoint) -> int:
@@ -193,7 +205,8 @@ class PlanesView(QWidget):
             for after, colour, width in pairs:
                 end, hollow = hands.end_of(centre, radius, after[plane], float(self._whole[plane]))
                 hands.draw_hand(painter, centre, end, colour, width * max(1.5, radius / 18), hollow)
-            self._write(painter, plane, 2, hands.share(shares[plane]), look.text)
+            if self.lines > 1:
+                self._write(painter, plane, self.lines - 1, hands.share(shares[plane]), look.text)
             if plane in self.highlighted:
                 highlight.ring(painter, circle.adjusted(2, 2, -2, -2))
         painter.end()
@@ -239,7 +252,8 @@ class PlanesView(QWidget):
                 hands.draw_ghost(painter, circle.center(), end, colour, 1.0)
             name, long = self._words[plane]
             self._write(painter, plane, 0, name, look.text if plane == self.selected else look.faint)
-            self._write_lengths(painter, plane, *long.split())
+            if self.lines == self.LINES:
+                self._write_lengths(painter, plane, *long.split())
 
     def _write_lengths(self, painter: QPainter, plane: int, q: str, k: str) -> None:
         look, box = theme.current(), self.cell_of(plane)
