@@ -42,8 +42,8 @@ class MeanMap:
     ----------
     ranges
         [D, 2] distances q − k from … to − 1.
-    share
-        [D] the share of a query's weight in each range.
+    share, error
+        [D] the share of a query's weight in each range, and its standard error over texts.
     grid
         [G, G] the share of weight that queries in one of G equal parts of a text give to the keys in another; NaN where
         every text is too short to have any there.
@@ -51,6 +51,7 @@ class MeanMap:
 
     ranges: NDArray[np.int64]
     share: Doubles
+    error: Doubles
     grid: Doubles
 
 
@@ -121,7 +122,8 @@ class Survey:
         """Mean weights of a (layer, head) by distance and by place."""
         layer, number = self._head(head)
         ranges = np.array(distance_bins(1 << (len(self._tally.distances) - 1)))
-        return MeanMap(ranges, self._tally.distance_mean[:, layer, number], self._tally.mean_maps[layer, number])
+        mean, error = self._tally.distance_mean, self._tally.distance_error
+        return MeanMap(ranges, mean[:, layer, number], error[:, layer, number], self._tally.mean_maps[layer, number])
 
     def compare(self, other: Survey) -> Comparison:
         """How much every head of another survey of the same texts differs from here, paired by text.

@@ -1,0 +1,134 @@
+"""A survey as a window reads it: its folder is kept open, and answers head by head."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ropewalk.model.errors import SurveyError
+from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.survey.records import (
+    SurveyDifference,
+    SurveyedStatistic,
+    SurveyExample,
+    SurveyHead,
+    SurveyOverview,
+    SurveySeries,
+)
+from ropewalk.model.survey.result import Example, Survey, load_survey
+from ropewalk.model.survey.statistics import SURVEYED
+
+STEP = re.compile(r"(\d{1,15})\D*$")
+
+
+def known_statistics() -> tuple[SurveyedStatistic, ...]:
+    """All that a survey can measure but the cells that somebody names, which need a function."""
+    return tuple(_statistic(name) for name in SURVEYED if name != "pairs")
+
+
+def _statistic(name: str, count: int = 0) -> SurveyedStatistic:
+    known = SURVEYED.get(name)
+    return SurveyedStatistic(name, known.title if known else name, known.formula if known else "", count)
+
+
+class OpenedSurvey:
+    """One survey that a window has open.
+
+    Parameters
+    ----------
+    folder
+        Where it lies.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.survey = folder, load_survey(folder)
+
+    def overview(self) -> SurveyOverview:
+        """Everything that has one number for each head."""
+        one, manifest = self.survey, self.survey.manifest
+        mean, error = _of_all(one, one.names)
+        return SurveyOverview(
+            str(self.folder),
+            str(manifest["model"].get("name", "")),
+            str(manifest["model"].get("fingerprint", "")),
+            one.texts,
+            int(manifest["corpus"].get("chosen", one.texts)),
+            int(manifest["settings"].get("tokens", 0)),
+            one.complete,
+            tuple(_statistic(name, one.count(name)) for name in one.names),
+            mean,
+            error,
+        )
+
+    def head(self, layer: int, head: int, statistic: str) -> SurveyHead:
+        """What there is of one head, with the examples of a statistic."""
+        found = self.survey.mean_map((layer, head))
+        return SurveyHead(
+            layer,
+            head,
+            statistic,
+            np.ascontiguousarray(found.ranges, np.int64),
+            np.ascontiguousarray(found.share),
+            np.ascontiguousarray(found.error),
+            np.ascontiguousarray(found.grid),
+            tuple(map(_example, self.survey.top_examples((layer, head), statistic))),
+        )
+
+    def difference(self, other: OpenedSurvey) -> SurveyDifference:
+        """How another one differs from this."""
+        found = self.survey.compare(other.survey)
+        return SurveyDifference(
+            tuple(_statistic(name, count) for name, count in zip(found.names, found.count, strict=True)),
+            found.difference,
+            found.error,
+            np.array([found.adjusted(name) for name in found.names]).reshape(found.difference.shape),
+        )
+
+
+def series_steps(folders: Sequence[str]) -> Steps[SurveySeries]:
+    """Read surveys one after the other, and keep their means alone.
+
+    Raises
+    ------
+    SurveyError
+        Where they are of models with other heads, or have no statistic in common.
+    """
+    names: tuple[str, ...] = ()
+    counts: dict[str, int] = {}
+    read: list[tuple[int, str, dict[str, tuple[np.ndarray, np.ndarray]]]] = []
+    for done, folder in enumerate(folders):
+        yield Progress(done, len(folders), "Reading the surveys")
+        one = load_survey(folder)
+        names = tuple(name for name in names if name in one.names) if done else one.names
+        counts = {name: min(counts.get(name, one.count(name)), one.count(name)) for name in names}
+        found = STEP.search(Path(folder).name)
+        numbers = {name: (one.mean(name), one.error(name)) for name in one.names}
+        read.append((int(found[1]) if found else -1, folder, numbers))
+    if len({read_one[2][name][0].shape for read_one in read for name in read_one[2]}) > 1:
+        raise SurveyError("The surveys are of models with other layers or heads, so they are no series.")
+    if not names:
+        raise SurveyError("The surveys have no statistic in common, so they are no series.")
+    steps = [step for step, *_ in read]
+    if -1 in steps or len(set(steps)) < len(steps):
+        steps = list(range(len(read)))
+    order = sorted(range(len(read)), key=lambda at: steps[at])
+    mean, error = (np.array([[read[at][2][name][part] for name in names] for at in order]) for part in (0, 1))
+    return SurveySeries(
+        tuple(read[at][1] for at in order),
+        tuple(steps[at] for at in order),
+        tuple(_statistic(name, counts[name]) for name in names),
+        mean,
+        error,
+    )
+
+
+def _example(one: Example) -> SurveyExample:
+    tokens, ids = getattr(one, "tokens", ()), getattr(one, "ids", ())
+    return SurveyExample(one.text, one.query, one.key, one.value, tuple(tokens), tuple(ids))
+
+
+def _of_all(survey: Survey, names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+    return np.array([survey.mean(name) for name in names]), np.array([survey.error(name) for name in names])
