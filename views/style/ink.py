@@ -40,6 +40,16 @@ def first_fitting(font: QFont, texts: Iterable[str], width: float) -> str:
     return next((text for text in texts if text_width(font, text) <= width), "")
 
 
+PART = " · "
+"""What stands between the parts of what is said in one line."""
+
+
+def whole_parts(font: QFont, text: str, width: float) -> str:
+    """As many of the parts of a line as fit into a width; the first, whether it fits or not."""
+    parts = text.split(PART)
+    return first_fitting(font, (PART.join(parts[:count]) for count in range(len(parts), 0, -1)), width) or parts[0]
+
+
 def line_height(font: QFont) -> float:
     """Return the height of one line of a font, in pixels, rounded up."""
     return float(math.ceil(face(font).height))

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import itemgetter
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import numpy as np
 from pyqtgraph import AxisItem, InfiniteLine, PlotCurveItem, ViewBox, mkPen, setConfigOption
@@ -152,10 +152,6 @@ class Line(InfiniteLine):
             painter.drawLine(to_view.map(QLineF(left, 0, right, 0)))
 
 
-PART: Final = " · "
-"""What stands between the parts of a heading."""
-
-
 class Heading(Painted):
     """What a plot shows, left, and what is pointed at, right."""
 
@@ -171,20 +167,19 @@ class Heading(Painted):
             self.update()
 
     def draw(self, painter: QPainter, exposed: QRectF) -> None:
-        """Write both; where there is not room for both, the end of what is shown is left out, by whole parts."""
+        """Write both; where there is not room for both, the end of each is left out, by whole parts."""
         now, box = theme.current(), self.area
         font = now.font("label")
-        right = min(ink.text_width(font, self.readout) + 1, box.width() * 0.65) if self.readout else 0.0
+        readout = ink.whole_parts(font, self.readout, box.width() * 0.65)
+        right = min(ink.text_width(font, readout) + 1, box.width() * 0.65) if readout else 0.0
         spare = box.adjusted(0, 0, -right - (now.grid(1) if right else 0), 0)
         line = ink.line_height(font)
         for i, text in enumerate(self.text.splitlines()):
-            parts = text.split(PART)
-            starts = (PART.join(parts[:count]) for count in range(len(parts), 0, -1))
-            said = ink.first_fitting(font, starts, spare.width()) or parts[0]
+            said = ink.whole_parts(font, text, spare.width())
             ink.draw_text(painter, QRectF(spare.left(), i * line, spare.width(), line), said, font, now.faint)
         if right:
             place = QRectF(box.right() - right, box.bottom() - line, right, line)
-            ink.draw_text(painter, place, self.readout, font, now.text, ink.RIGHT)
+            ink.draw_text(painter, place, readout, font, now.text, ink.RIGHT)
 
 
 class Dots(Painted):

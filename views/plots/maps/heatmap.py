@@ -7,6 +7,7 @@ cell (0, 0) is centred on (0, 0).
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 from PySide6.QtCore import QCoreApplication, QEvent, QPointF, QRect, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
@@ -80,14 +81,14 @@ class Heatmap(PlotView):
         """The colours that are drawn; others are handed on when somebody looks: levels often follow data at once."""
         self._under = (-1, -1)
         """The cell that was last said to be under the pointer."""
-        self._said = ""
+        self._said = self._readout = ""
         self._places = NOWHERE
         self._is_arranged = True
-        self.data = MapData()
+        self.data = self.make_data()
         self.box, self.cells = MapBox(self.centralWidget), Cells()
         self.box.addItem(self.cells, ignoreBounds=True)
         self.hatching, self.marks = Hatching(self.box, self.data), self.make_marks()
-        self.rows_axis, self.columns_axis, self.bar = TokenAxis("left"), TokenAxis("bottom"), LevelsBar()
+        self.rows_axis, self.columns_axis, self.bar = self.make_axis("left"), self.make_axis("bottom"), LevelsBar()
         self.form = MapLayout(self.rows_axis, self.columns_axis, self.bar, self.whole)
         for item in (self.rows_axis, self.columns_axis, self.bar):
             item.setParentItem(self.centralWidget)
@@ -100,6 +101,14 @@ class Heatmap(PlotView):
         self.bar.dragged.connect(self.choose_levels)
         self.bar.dragged.connect(self.levelled)
         self.setAccessibleName(title)
+
+    def make_data(self) -> MapData:
+        """The numbers and their colours."""
+        return MapData()
+
+    def make_axis(self, side: Literal["left", "bottom"]) -> TokenAxis:
+        """What names the rows or the columns."""
+        return TokenAxis(side)
 
     def make_marks(self) -> Marks:
         """What is drawn over the cells."""
@@ -176,6 +185,12 @@ class Heatmap(PlotView):
         if levels != self._by_hand:
             self._by_hand = levels
             self._recolour()
+
+    def say(self, readout: str) -> None:
+        """Say what is pointed at, at the right above the cells."""
+        if readout != self._readout:
+            self._readout = readout
+            self.viewport().update(self._places.title.toAlignedRect())
 
     def set_selection(self, query: int, key: int) -> None:
         """Outline a query row in amber and a key column in blue; -1 for none."""
@@ -382,10 +397,15 @@ class Heatmap(PlotView):
         """Write the title, and outline the plot that has the keys."""
         place, now = self._places, theme.current()
         if QRectF(rect).intersects(place.title):
-            height = place.title.height() / max(len(place.lines), 1)
+            height, font = place.title.height() / max(len(place.lines), 1), now.font("label")
+            readout = "" if place.beside else ink.whole_parts(font, self._readout, place.title.width())
+            said = ink.text_width(font, readout) + now.grid(1) if readout else 0.0
+            spare = max(place.title.width() - said, 0.0)
             for number, text in enumerate(place.lines):
-                box = QRectF(place.title.left(), place.title.top() + number * height, place.title.width(), height)
-                ink.draw_text(painter, box, text, now.font("label"), now.faint)
+                box = QRectF(place.title.left(), place.title.top() + number * height, spare, height)
+                ink.draw_text(painter, box, ink.whole_parts(font, text, spare) if said else text, font, now.faint)
+            if said:
+                ink.draw_text(painter, place.title, readout, font, now.text, ink.RIGHT)
         if self.hasFocus():
             painter.setPen(QPen(now.accent, 1, Qt.PenStyle.DotLine))
             painter.setBrush(Qt.BrushStyle.NoBrush)

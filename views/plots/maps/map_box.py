@@ -1,4 +1,4 @@
-"""What can be seen of a matrix: pyqtgraph's view, kept inside the matrix and its cells square."""
+"""What can be seen of a matrix: pyqtgraph's view, kept inside the matrix, and its cells in their shape."""
 
 from __future__ import annotations
 
@@ -71,26 +71,33 @@ class MapBox(ViewBox):
     # Cells and pixels of the widget -------------------------------------------------------------------------------
 
     @property
+    def steps(self) -> tuple[float, float]:
+        """Pixels of a cell, across and down."""
+        plot, view = self.geometry(), self.view
+        return (
+            (float(plot.width() / view.width()), float(plot.height() / view.height())) if view.width() else (0.0, 0.0)
+        )
+
+    @property
     def step(self) -> float:
-        """Pixels of a cell, along either side."""
-        view = self.view
-        return float(self.geometry().width() / view.width()) if view.width() else 0.0
+        """Pixels of a cell along its shorter side; cells are square in most maps."""
+        return min(self.steps)
 
     def pixels_of(self, cells: QRectF) -> QRectF:
         """Where a rectangle of cells is drawn."""
-        plot, view, step = self.geometry(), self.view, self.step
+        plot, view, (across, down) = self.geometry(), self.view, self.steps
         return QRectF(
-            plot.left() + (cells.left() - view.left()) * step,
-            plot.top() + (cells.top() - view.top()) * step,
-            cells.width() * step,
-            cells.height() * step,
+            plot.left() + (cells.left() - view.left()) * across,
+            plot.top() + (cells.top() - view.top()) * down,
+            cells.width() * across,
+            cells.height() * down,
         )
 
     def cells_of(self, pixels: QRectF) -> QRectF:
         """Which cells are drawn in a rectangle."""
-        plot, view, step = self.geometry(), self.view, self.step
-        left, top = (pixels.left() - plot.left()) / step, (pixels.top() - plot.top()) / step
-        return QRectF(view.left() + left, view.top() + top, pixels.width() / step, pixels.height() / step)
+        plot, view, (across, down) = self.geometry(), self.view, self.steps
+        left, top = (pixels.left() - plot.left()) / across, (pixels.top() - plot.top()) / down
+        return QRectF(view.left() + left, view.top() + top, pixels.width() / across, pixels.height() / down)
 
     def cell_rect(self, row: int, column: int) -> QRectF:
         """Where a cell is drawn."""

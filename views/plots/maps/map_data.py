@@ -112,6 +112,11 @@ class MapData:
             inside(view.left(), view.right(), self.columns[0], across, width),
         )
 
+    @property
+    def told(self) -> Bools:
+        """[h, w] the pixels whose numbers are written where there is room."""
+        return self.visible
+
     # What it can say ----------------------------------------------------------------------------------------------
 
     def pixel_of(self, row: int, column: int) -> tuple[int, int] | None:

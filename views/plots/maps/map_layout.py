@@ -46,6 +46,9 @@ class MapLayout:
         Whether rows and columns have names.
     largest
         Side of the largest cell, in pixels of the smaller type.
+    square
+        Whether cells are as high as they are wide; else they fill the room below the title. Their names must then want
+        the same room whatever their places have.
     gutter
         Width kept left of the cells; None takes what the names of rows need.
     aside
@@ -56,6 +59,7 @@ class MapLayout:
         self._rows, self._columns, self._bar, self._whole = rows, columns, bar, whole
         self.row_labels = self.column_labels = True
         self.largest = LARGEST_CELL
+        self.square = True
         self.gutter: int | None = None
         self.aside: int | None = None
         self.size = QSize()
@@ -74,7 +78,7 @@ class MapLayout:
         """Title above and colour bar below the cells, or both beside them: whichever leaves the larger cells."""
         margins = cache(self.margins)  # the same for both, and they take the most time
         above, beside = (self.placed(margins, beside=place) for place in (False, True))
-        return beside if beside.step > above.step else above
+        return beside if self.square and beside.step > above.step else above
 
     def placed(self, margins: Margins, *, beside: bool) -> Places:
         """Where everything is with title and bar beside the cells, or not; ``margins`` is that of this layout."""
@@ -87,7 +91,8 @@ class MapLayout:
         step, gutter, names = self._fitted(margins, *room)
         if step <= 0:
             return NOWHERE
-        plot = QRectF(gutter, self._whole(top), step * self.extent.width(), step * self.extent.height())
+        across, down = (step, step) if self.square else self._steps(room[0] - gutter, room[1] - names)
+        plot = QRectF(gutter, self._whole(top), across * self.extent.width(), down * self.extent.height())
         left = plot.right() + now.grid(1) if beside else gutter
         width = self.size.width() - left
         lines = self._broken(width) if beside else [" · ".join(self.heading)]
@@ -142,12 +147,16 @@ class MapLayout:
         return self._whole(self.left_margin(pitch)), self._columns.room(pitch) if self.column_labels else 0
 
     def _step(self, width: float, height: float) -> float:
-        """The largest cell for which everything fits, of whole pixels where it has a few."""
+        """The largest cell for which everything fits."""
+        return min(self._steps(width, height))
+
+    def _steps(self, width: float, height: float) -> tuple[float, float]:
+        """The same across and down by themselves, of whole pixels where they have a few."""
         if self.extent.isEmpty() or width <= 0 or height <= 0:
-            return 0.0
+            return 0.0, 0.0
         largest = float(theme.current().grid(self.largest / theme.GRID))
-        step = min(width / self.extent.width(), height / self.extent.height(), largest)
-        return self._whole(step) if step >= 3 else step
+        across, down = min(width / self.extent.width(), largest), min(height / self.extent.height(), largest)
+        return self._whole(across) if across >= 3 else across, self._whole(down) if down >= 3 else down
 
     def _broken(self, width: float) -> list[str]:
         """Title and notes, each on lines of its own, broken between words."""

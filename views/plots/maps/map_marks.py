@@ -114,11 +114,18 @@ class Marks(Painted):
             corners = [QPointF(box.center().x(), tip), QPointF(box.right(), base), QPointF(box.left(), base)]
             painter.drawPolygon(QPolygonF(corners))
 
+    @property
+    def numbers_fit(self) -> bool:
+        """Whether the cells are large enough for their numbers."""
+        font, (across, down) = theme.current().font("number"), self.box.steps
+        room = across >= ink.text_width(font, "−0.00") + 6 and down >= ink.line_height(font)
+        return room and self.numbers.block == (1, 1)
+
     def _draw_numbers(self, painter: QPainter, exposed: QRectF) -> None:
         """Write the values into cells that are large enough."""
-        font = theme.current().font("number")
-        if self.numbers.block != (1, 1) or self.box.step < ink.text_width(font, "−0.00") + 6:
+        if not self.numbers_fit:
             return
+        font = theme.current().font("number")
         part = self._pixels_in(exposed)
         values, pixels, top, left = (
             self.numbers.values[part],
@@ -126,7 +133,8 @@ class Marks(Painted):
             part[0].start,
             part[1].start,
         )
-        for row, column in np.argwhere(np.isfinite(values) & self.numbers.visible[part]).tolist():
+        told = self.numbers.told[part] & np.isfinite(values)
+        for row, column in np.argwhere(told).tolist():
             colour = theme.current().ink_on(QColor(*pixels[row, column, :3].tolist()))
             box = self.box.pixels_of(self.numbers.pixel_place(top + row, left + column))
             ink.draw_text(painter, box, in_cell(float(values[row, column])), font, colour, ink.CENTRE)
