@@ -52,6 +52,9 @@ def declare(commands: Commands) -> None:
         "--pairs", metavar="FILE.py:FUNCTION", help="a function of tokens and row, or a column: (query, key) cells"
     )
     survey.add_argument("--top", type=count, default=TOP, metavar="N", help=f"examples of each statistic ({TOP})")
+    survey.add_argument(
+        "--no-values", action="store_true", help="keep no values of single texts: less on disk, but nothing to compare"
+    )
     shown = survey.add_mutually_exclusive_group()
     shown.add_argument("--show", action="store_true", help="print the survey in the folder PATH")
     shown.add_argument("--csv", action="store_true", help="print the survey in the folder PATH, a line for each value")
@@ -91,6 +94,7 @@ def survey_heads(parsed: argparse.Namespace) -> None:
             statistics=statistics,
             pairs=_pairs(parsed.pairs),
             top=parsed.top,
+            values=not parsed.no_values,
         )
     )
     print(f"{found.texts} texts of {found.manifest['corpus']['texts']}: {parsed.out}")

@@ -16,7 +16,7 @@ from ropewalk.model.errors import SurveyError
 from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.survey.statistics import Kinds, Numbers, Text
 from ropewalk.model.survey.tables import arrow
-from ropewalk.model.tokens.tokenizer import Tokenizer
+from ropewalk.model.tokens.tokenizer import Piece, Tokenizer
 
 STDIN = "-"
 SHARD = 256
@@ -66,10 +66,12 @@ class Corpus:
         pairs: PairsOf | None = None,
     ) -> None:
         self.tokenizer, self.column, self.windows, self.tokens, self.pairs = tokenizer, column, windows, tokens, pairs
+        self.pieces: dict[int, Piece] = {}  # what the ids of the texts that were read stand for
         self._kinds = Kinds(tokenizer)
         if isinstance(texts, str | Path):
             texts = [Path(texts)]
         self._sources: list[Any] = list(texts)
+        self.sources = list(dict.fromkeys(map(_said, self._sources)))
         if any(isinstance(one, Path) and str(one) == STDIN for one in self._sources):
             self._sources = [
                 line for one in self._sources for line in (_lines_of_stdin() if str(one) == STDIN else [one])
@@ -108,6 +110,7 @@ class Corpus:
                 continue
             shard, place = place // SHARD, place + 1
             if shard in left and len(ids := self._ids(record.text)[: self.tokens]):
+                self._learn(ids)
                 texts.append(Text(number, ids, self._kinds.of(ids), self._pairs(number, ids, record.row)))
             if place % SHARD == 0 or place == len(self.chosen):
                 if shard in left:
@@ -120,6 +123,13 @@ class Corpus:
                 raise SurveyError("This model has no tokenizer, so texts cannot be run on it; give ids.")
             text = self.tokenizer.encode(text)
         return np.asarray(text, np.int64)
+
+    def _learn(self, ids: Numbers) -> None:
+        if self.tokenizer is not None:
+            for token in set(ids.tolist()) - self.pieces.keys():
+                piece = self.tokenizer.codec.piece(token)
+                if piece is not None:
+                    self.pieces[token] = piece
 
     def _pairs(self, number: int, ids: Numbers, row: Mapping[str, Any]) -> Numbers:
         if self.pairs is None:
@@ -251,6 +261,13 @@ def _rows_of_folder(path: Path) -> Iterator[Mapping[str, Any]]:
 def _bytes_of(record: Record) -> bytes:
     row = {name: one for name, one in record.row.items() if not isinstance(one, bytes)}
     return json.dumps([record.text, row], sort_keys=True, default=repr).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _said(source: Any) -> str:
+    """Where a text comes from."""
+    if not isinstance(source, Path):
+        return "memory"
+    return "standard input" if str(source) == STDIN else str(source)
 
 
 def _named(row: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,25 @@ from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.notebooks.prompts import batch_of
 from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.model.survey.corpus import Corpus, PairsOf, Texts, batches_of
+from ropewalk.model.survey.folder import (
+    Shard,
+    ShardFiles,
+    begin,
+    committed,
+    drop_shards,
+    keep_one,
+    read_manifest,
+    tally_file,
+    write_manifest,
+    write_shard,
+    write_texts,
+)
 from ropewalk.model.survey.recorder import SurveyRecorder
-from ropewalk.model.survey.result import MANIFEST, SHARDS, Survey, read_manifest, shard_file, shards_of
-from ropewalk.model.survey.statistics import SURVEYED, Numbers, SurveyStatistic, Text, distance_bins
+from ropewalk.model.survey.result import Survey, load_survey
+from ropewalk.model.survey.statistics import SURVEYED, SurveyStatistic, Text, distance_bins
 from ropewalk.model.survey.tables import arrow, write_tables
 from ropewalk.model.survey.tally import Tally
-from ropewalk.model.whole_file import whole_file
+from ropewalk.model.survey.texts import SurveyTexts
 
 TOKENS, TOP = 512, 32
 WHAT = "Surveying the texts"
@@ -65,6 +78,7 @@ def survey_steps(
     statistics: Iterable[str] | None = None,
     pairs: PairsOf | None = None,
     top: int = TOP,
+    values: bool = True,
 ) -> Steps[Survey]:
     """Do what :func:`survey` does, pausing after each batch.
 
@@ -78,14 +92,10 @@ def survey_steps(
         Names of :data:`~model.survey.statistics.SURVEYED`; all that the model can say when not given.
     top
         How many examples of each head and statistic are kept.
+    values
+        Whether the values of every text are kept, which comparing needs.
     """
-    for what, number, least in (
-        *(("tokens", tokens, 1), ("batch", batch, 1), ("limit", limit, 1)),
-        *(("top", top, 1), ("seed", seed, 0)),
-    ):
-        found = whole(number)
-        if number is not None and (found is None or found < least):
-            raise SurveyError(f"{what} is {number!r:.40}, but it must be a whole number of {least} or more.")
+    _check(tokens=tokens, batch=batch, limit=limit, top=top, seed=seed)
     chosen = _chosen(model, statistics, with_pairs=pairs is not None)
     if out is not None:
         arrow("parquet")  # before anything is computed
@@ -102,39 +112,69 @@ def survey_steps(
         "limit": limit,
         "seed": seed,
     }
-    settings |= {"column": column, "windows": windows, "pairs": getattr(pairs, "__qualname__", pairs)}
+    settings |= {"column": column, "windows": windows, "pairs": getattr(pairs, "__qualname__", pairs), "values": values}
     manifest = _manifest(model, corpus, settings)
-    folder = None if out is None else _begun(Path(out), manifest)
+    folder = None if out is None else Path(out)
+    if folder is not None:
+        begin(folder, manifest)
+        if read_manifest(folder).get("complete"):
+            return load_survey(folder)
+    bins = len(distance_bins(tokens))
 
     def empty() -> Tally:
-        shape = len(chosen), model.config.layers, model.config.heads
-        return Tally.empty(*shape, len(distance_bins(tokens)), top)
+        return Tally.empty(len(chosen), model.config.layers, model.config.heads, bins, top)
 
-    done = {} if folder is None else shards_of(folder)
-    total, kept = empty(), list[tuple[Numbers, NDArray[np.float32]]]()
-    for path in done.values():
-        total.merge(Tally.load(path))
-    if done:
+    total, done = empty(), set[int]()
+    for tally, shards in () if folder is None else committed(folder).values():
+        total.merge(tally)
+        done |= shards
+    if folder is not None and done:
+        keep_one(folder, total, done)
         yield Progress(total.texts, len(corpus), WHAT)
-    for shard, read in corpus.read(set(range(corpus.shards)) - done.keys()):
-        tally, numbers, each = empty(), list[int](), list[NDArray[np.float32]]()
+    kept = dict[int, Shard]()
+    for number, read in corpus.read(set(range(corpus.shards)) - done):
+        tally, surveyed, each = empty(), list[Text](), list[NDArray[np.float32]]()
         for together in batches_of(read, batch):
             each.append(_values(model, tally, chosen, together).astype(np.float32))
-            numbers += [text.number for text in together]
+            surveyed += together
             yield Progress(total.texts + tally.texts, len(corpus), WHAT)
-        values = np.concatenate(each) if each else np.zeros((0, *total.sums.shape), np.float32)
-        if folder is None:
-            kept.append((np.array(numbers), values))
-        else:
-            tally.save(shard_file(folder, shard), numbers, values)
         total.merge(tally)
+        done.add(number)
+        of_texts = np.concatenate(each) if each else np.zeros((0, *total.sums.shape), np.float32)
+        shard = Shard(
+            SurveyTexts.of(((text.number, text.ids) for text in surveyed), corpus.pieces), of_texts if values else None
+        )
+        if folder is None:
+            kept[number] = shard
+        else:
+            write_shard(folder, number, shard)
+            total.save(tally_file(folder), done)
     if not total.texts:
         raise SurveyError("Every text is empty, so there is nothing to survey.")
     manifest = {**manifest, "texts": total.texts, "complete": True}
-    if folder is not None:
-        write_tables(folder, total, names)
-        _write_manifest(folder, manifest)
-    return Survey(total, manifest, folder, kept)
+    if folder is None:
+        return Survey(total, manifest, kept)
+    _finish(folder, total, done, manifest)
+    return load_survey(folder)
+
+
+def _check(**numbers: Any) -> None:
+    for name, number in numbers.items():
+        least, found = int(name != "seed"), whole(number)
+        if number is not None and (found is None or found < least):
+            raise SurveyError(f"{name} is {number!r:.40}, but it must be a whole number of {least} or more.")
+
+
+def _finish(folder: Path, total: Tally, shards: Set[int], manifest: dict[str, Any]) -> None:
+    """Write what all shards come to; the manifest says so last, and what is not needed any more goes after it."""
+    keep_one(folder, total, shards)
+    wanted = set(np.unique(total.places[..., 0]).tolist())
+    texts = SurveyTexts.among(wanted, (shard.texts for shard in ShardFiles(folder, shards).values()))
+    write_texts(folder, texts)
+    write_tables(folder, total, manifest["settings"]["statistics"], texts)
+    write_manifest(folder, manifest)
+    if not manifest["settings"]["values"]:
+        drop_shards(folder)
 
 
 def _chosen(model: Model, names: Iterable[str] | None, *, with_pairs: bool) -> list[SurveyStatistic]:
@@ -177,10 +217,6 @@ def _values(
     return model.record(batch_of([text.ids.tolist() for text in texts], None), recorder, recorder.watches())
 
 
-# ----------------------------------------------------------------------------------------------------------------------
-# The folder
-
-
 def _manifest(model: Model, corpus: Corpus, settings: dict[str, Any]) -> dict[str, Any]:
     """What decides everything that comes out."""
     origin = model.origin
@@ -190,37 +226,13 @@ def _manifest(model: Model, corpus: Corpus, settings: dict[str, Any]) -> dict[st
             "fingerprint": "" if origin is None else origin.fingerprint,
             "config": json.loads(to_json(model.config)),
         },
-        "corpus": {"fingerprint": corpus.fingerprint, "texts": corpus.found, "chosen": len(corpus)},
+        "corpus": {
+            "fingerprint": corpus.fingerprint,
+            "texts": corpus.found,
+            "chosen": len(corpus),
+            "sources": corpus.sources,
+        },
         "settings": settings,
         "versions": {"ropewalk": ropewalk.__version__, "torch": torch.__version__, "numpy": np.__version__},
         "complete": False,
     }
-
-
-def _begun(folder: Path, manifest: dict[str, Any]) -> Path:
-    """A folder for this survey: a new one, or one where it was begun."""
-    if (folder / MANIFEST).exists():
-        found = read_manifest(folder)
-        here, there = (_compared(one) for one in (json.loads(json.dumps(manifest)), found))
-        for name in here:
-            if here[name] != there.get(name):
-                raise SurveyError(f"{folder} holds another survey: its {name} differs; name another folder.")
-        return folder
-    try:
-        (folder / SHARDS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SurveyError(f"{folder} cannot be a survey's folder: {error.strerror or error}.") from error
-    if any((folder / SHARDS).iterdir()):
-        raise SurveyError(f"{folder} holds shards of a survey without its {MANIFEST}; name another folder.")
-    _write_manifest(folder, manifest)
-    return folder
-
-
-def _compared(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What makes a survey another one."""
-    return {"model": manifest["model"], "corpus": manifest["corpus"], **manifest["settings"]}
-
-
-def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    with whole_file(folder / MANIFEST) as part:
-        part.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")

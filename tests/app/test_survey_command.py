@@ -52,6 +52,7 @@ def test_every_kind_of_file_gives_the_same(run: Run, corpora: Path, tmp_path: Pa
         )
         assert (status, err) == (0, "")
         assert printed == f"3 texts of 3: {out}\n"
+        assert ropewalk.load_survey(out).manifest["corpus"]["sources"] == [str(corpora / name)]
         found.append(ropewalk.load_survey(out).frame)
     assert all(one.equals(found[0]) for one in found)
 
@@ -112,4 +113,5 @@ def test_texts_come_from_standard_input(run: Run, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(TEXTS)))
     assert run("survey", "--texts", "-", "--out", tmp_path / "s", "--statistics", "self")[0] == 0
     assert ropewalk.load_survey(tmp_path / "s").texts == 3
+    assert ropewalk.load_survey(tmp_path / "s").manifest["corpus"]["sources"] == ["standard input"]
     assert ropewalk.load_survey(tmp_path / "s").manifest["model"]["config"]["kv_heads"] > 0
