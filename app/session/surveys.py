@@ -7,7 +7,6 @@ looked at; one that runs has another, so that the engine stays free. Nothing her
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,6 +17,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from ropewalk.app.address import head_name
 from ropewalk.app.engine.connection import Call, CallFailed, Calls, Connect, Connection, Ended, Handle
 from ropewalk.app.engine.short_lived import of_its_own
+from ropewalk.app.survey_folders import holds_surveys, surveys_in
 from ropewalk.model.engine.requests import (
     CompareSurveys,
     Failure,
@@ -137,8 +137,10 @@ class Surveys(QObject):
         self.read: SurveyHead | None = None
         """What there is of the chosen head, None until it has come."""
         self.visit: Visit | None = None
-        self.bundled = resource("survey")
-        """The survey that comes with Ropewalk, where it is there."""
+        self.bundled: Path | None = resource("survey")
+        """The survey that comes with Ropewalk; None once it has been opened."""
+        self._stopped: RunSurvey | None = None
+        """What runs, or has run and did not come to its end."""
         self.is_model: bool | None = None
         """Whether the open model is the one that was surveyed; None until that is known."""
         self._rest = QTimer(self)
@@ -191,19 +193,14 @@ class Surveys(QObject):
         """[L, H] its standard error."""
         return self._shown(statistic, 1)
 
+    def adjusted(self, statistic: str) -> Doubles | None:
+        """[L, H] the p of a difference, after Benjamini and Hochberg; None where one survey is shown."""
+        return None if self.difference is None else self.difference.adjusted[self._place(statistic)]
+
     def significant(self, statistic: str) -> Bools | None:
         """[L, H] which heads differ between two surveys; None where one is shown."""
-        if self.difference is None:
-            return None
-        adjusted = self.difference.adjusted[self._place(statistic)]
-        found: Bools = adjusted <= SIGNIFICANT
-        return found
-
-    def adjusted(self, layer: int, head: int) -> float | None:
-        """The p of a head's difference in the chosen statistic, after Benjamini and Hochberg."""
-        if self.difference is None:
-            return None
-        return float(self.difference.adjusted[self._place(self.statistic), layer, head])
+        adjusted = self.adjusted(statistic)
+        return None if adjusted is None else adjusted <= SIGNIFICANT
 
     def of_series(self, statistic: str) -> Doubles | None:
         """[S, L, H] the means of a statistic at all steps of a series."""
@@ -231,16 +228,18 @@ class Surveys(QObject):
 
     def open(self, *paths: str) -> None:
         """Open a survey's folder; several, or one that holds several, are a series, of which the last is shown."""
-        folders = [folder for path in paths for folder in folders_of(path)]
+        folders = [folder for path in paths for folder in surveys_in(path) or (path,)]
         if len(folders) == 1:
             self._submit("survey", self._opening(folders[0]), self._take, f"Reading {Path(folders[0]).name}")
         elif folders:
             self._submit("survey", self._opening_series(folders), self._take_series, "Reading the surveys")
 
     def open_bundled(self) -> bool:
-        """Open the survey that comes with Ropewalk where none is open or on its way; says whether one will be there."""
-        if self.now is None and not self._session.jobs.has("survey") and self.bundled.exists():
-            self.open(str(self.bundled))
+        """Open the survey that comes with Ropewalk, once, where none is open; says whether one is or will be there."""
+        if self.bundled is not None and self.now is None and not self._session.jobs.has("survey"):
+            folder, self.bundled = self.bundled, None
+            if holds_surveys(folder):
+                self.open(str(folder))
         return self.now is not None or self._session.jobs.has("survey")
 
     def compare(self, folder: str) -> None:
@@ -294,6 +293,7 @@ class Surveys(QObject):
 
     def close_survey(self) -> None:
         """Have no survey open."""
+        self.bundled = None
         for slot in JOBS:
             self._session.jobs.cancel(slot)
         self._rest.stop()
@@ -308,9 +308,7 @@ class Surveys(QObject):
         now, model_handle = self.now, self._session.model_handle
         if now is None:
             return
-        if not example.ids:
-            self._say(f"This survey does not hold text {example.text}; a survey made anew keeps its examples' tokens.")
-        elif model_handle is None or model_handle.origin is not None or not now.fingerprint:
+        if model_handle is None or model_handle.origin is not None or not now.fingerprint:
             self._say(self._to_open(now))
         elif self.is_model is None:
             self._ask_model(lambda: self.open_example(example) if self.is_model is not None else None)
@@ -319,7 +317,7 @@ class Surveys(QObject):
         else:
             (layer, head), before = self.head, self._scenes.keep()
             place = {"layer": layer, "head": head, "query": example.query, "key": example.key}
-            prompt = Prompt.of_ids(example.ids)
+            prompt = Prompt.of_ids(token.id for token in example.tokens)
             visit = Visit(example, self.head, 0, before)
             self._scenes.put(model_handle, prompt, select=place, arrived=lambda: self._on_visit(visit))
 
@@ -359,6 +357,7 @@ class Surveys(QObject):
     def run(self, asked: RunSurvey) -> None:
         """Run a survey in a process of its own, or go on with it where its folder has some of it."""
         self._session.settings.remember_survey(asked)
+        self._stopped = asked
         self._runs.submit(
             "survey",
             Urgency.PREFILL,
@@ -379,6 +378,18 @@ class Surveys(QObject):
             return None
         return next((one for one in self._session.settings.now.surveys if one.folder == folder), None)
 
+    @property
+    def unfinished(self) -> RunSurvey | None:
+        """What can be gone on with: the survey that was stopped or did not end well, or the open one, begun here."""
+        if self._stopped is not None or self.now is None or self.now.complete:
+            return self._stopped
+        return self.begun(self.now.folder)
+
+    def go_on(self) -> None:
+        """Run the texts that are left of it."""
+        if (asked := self.unfinished) is not None and not self.is_running:
+            self.run(asked)
+
     def list_statistics(self, answer: Any) -> None:
         """Say what can be measured."""
         self._session.jobs.submit(
@@ -386,6 +397,7 @@ class Surveys(QObject):
         )
 
     def _on_ran(self, asked: RunSurvey) -> None:
+        self._stopped = None
         self._session.notice(f"The survey in {Path(asked.folder).name} is complete.")
         self.open(asked.folder)
 
@@ -561,17 +573,3 @@ class Surveys(QObject):
 
     def _say(self, sentence: str) -> None:
         self._session.fail(Failure(sentence))
-
-
-def folders_of(path: str) -> tuple[str, ...]:
-    """The surveys in a folder: itself, or those that lie in it; itself where there is none, which says so."""
-    if not is_survey(path):
-        with suppress(OSError):
-            inside = tuple(str(one) for one in sorted(Path(path).iterdir()) if is_survey(one))
-            return inside or (path,)
-    return (path,)
-
-
-def is_survey(path: str | Path) -> bool:
-    """Whether a folder looks like that of a survey."""
-    return (Path(path) / "manifest.json").is_file()

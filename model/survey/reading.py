@@ -126,8 +126,7 @@ def series_steps(folders: Sequence[str]) -> Steps[SurveySeries]:
 
 
 def _example(one: Example) -> SurveyExample:
-    tokens, ids = getattr(one, "tokens", ()), getattr(one, "ids", ())
-    return SurveyExample(one.text, one.query, one.key, one.value, tuple(tokens), tuple(ids))
+    return SurveyExample(one.text, one.query, one.key, one.value, one.of.tokens)
 
 
 def _of_all(survey: Survey, names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:

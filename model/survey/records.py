@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropewalk.model.readings.records import Doubles
+from ropewalk.model.readings.records import Doubles, TokenText
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class SurveyOverview:
         return next((at for at, one in enumerate(self.statistics) if one.name == statistic), -1)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SurveyExample:
     """A cell where a head's statistic is large, in its text.
 
@@ -67,16 +68,15 @@ class SurveyExample:
     ----------
     text, query, key, value
         The text's number in the corpus, the cell, and the statistic's value of that query.
-    tokens, ids
-        Those of the text that were kept.
+    tokens
+        Those of the whole text.
     """
 
     text: int
     query: int
     key: int
     value: float
-    tokens: tuple[str, ...]
-    ids: tuple[int, ...]
+    tokens: Sequence[TokenText]
 
 
 @dataclass(frozen=True, eq=False)

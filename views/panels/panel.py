@@ -125,6 +125,9 @@ class Panel(QWidget):
     streams: ClassVar[bool] = False
     """Whether :meth:`show_part` wants what is ready of a long answer."""
 
+    follows_run: ClassVar[bool] = True
+    """Whether it shows the run on screen; else it says itself when it is to be drawn anew, and draws."""
+
     plotted = Signal(object)
     """A part with maps or plots was added after the panel was made; their menus are wanted."""
 
@@ -172,11 +175,12 @@ class Panel(QWidget):
         outer.addWidget(self.notice, 1)
         outer.addWidget(self._under_notice, 1)
         self.explain(NOTHING_YET)
-        session.run_changed.connect(self._on_run)
-        session.settled.connect(self._on_settled)
-        session.timeline.clock.ticked.connect(self._on_clock)
-        session.selection.changed.connect(self._on_selection)
-        session.selection.hovered.connect(self._on_hover)
+        if self.follows_run:
+            session.run_changed.connect(self._on_run)
+            session.settled.connect(self._on_settled)
+            session.timeline.clock.ticked.connect(self._on_clock)
+            session.selection.changed.connect(self._on_selection)
+            session.selection.hovered.connect(self._on_hover)
 
     # What a subclass overrides ------------------------------------------------------------------------------------
 
