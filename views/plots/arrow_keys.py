@@ -20,6 +20,9 @@ SIDEWAYS: Final = {key: step for key, step in ARROWS.items() if step[0]}
 
 UP_AND_DOWN: Final = {key: step for key, step in ARROWS.items() if step[1]}
 
+IN_A_LIST: Final = {**UP_AND_DOWN, int(Qt.Key.Key_Home): (0, -1), int(Qt.Key.Key_End): (0, 1)}
+"""What moves in a list of rows."""
+
 
 def step_of(event: QKeyEvent, arrows: dict[int, tuple[int, int]] = ARROWS) -> tuple[int, int] | None:
     """How far a key without modifiers goes, None for a key that is no arrow."""

@@ -23,6 +23,12 @@ AROUND: Final = 0.04
 CLOSEST: Final = 1e-3
 """The least of a side that can be looked at, as a share of all of it."""
 
+ROUND: Final = "o"
+DIAMOND: Final = "d"
+"""The shapes of dots, by pyqtgraph's names; a diamond is for chosen heads."""
+SLIM: Final = 0.8
+"""How wide its diamond is, as a share of its height."""
+
 Points = NDArray[np.float64]
 """[N, 2] places in pixels of the widget."""
 
@@ -41,14 +47,20 @@ class Heads(ScatterPlotItem):
             return
         xs, ys = self.getData()
         seen = self.getViewBox().viewRect()
-        radius = self.opts["size"] / 2
+        half, pen, brush = self.opts["size"] / 2, self.opts["pen"], self.opts["brush"]
         with in_pixels(self, painter) as to_view:
             painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(self.opts["brush"])
+            painter.setPen(pen)
+            painter.setBrush(brush)
             for x, y in zip(xs.tolist(), ys.tolist(), strict=True):
-                if seen.contains(x, y):
-                    painter.drawEllipse(to_view.map(QPointF(x, y)), radius, radius)
+                if not seen.contains(x, y):
+                    continue
+                at = to_view.map(QPointF(x, y))
+                if self.opts["symbol"] == ROUND:
+                    painter.drawEllipse(at, half, half)
+                else:
+                    corners = ((0, -half), (SLIM * half, 0), (0, half), (-SLIM * half, 0))
+                    painter.drawPolygon(QPolygonF([at + QPointF(*corner) for corner in corners]))
 
 
 class ScatterPlot(Plot):
@@ -82,10 +94,11 @@ class ScatterPlot(Plot):
         self.lasso: list[QPointF] = []
         """Where a drag has been, in pixels of the widget; a press alone is one point."""
         self._titles = ("", "")
-        self.heads = Heads(pxMode=True, antialias=True)
+        self.heads, self.diamonds = Heads(symbol=ROUND), Heads(symbol=DIAMOND)
         self.marks: HeadMarks | None = None
         super().__init__(parent=parent)
-        self.add(self.heads)
+        for item in (self.heads, self.diamonds):
+            self.add(item)
         self.marks = HeadMarks(self)
         self.scene().addItem(self.marks)
         self.box.setMouseEnabled(x=True, y=True)
@@ -103,7 +116,6 @@ class ScatterPlot(Plot):
         others = len(names) != len(self.names) or (across, up) != self._titles
         self.names, self.xs, self.ys, self._titles = names, xs, ys, (across, up)
         self.shown = np.flatnonzero(np.isfinite(xs) & np.isfinite(ys))
-        self.heads.setData(xs[self.shown], ys[self.shown])
         if others:
             self.selected, self.pointed_at, self.chosen, self.lasso = -1, -1, frozenset(), []
         self.left.name(up)
@@ -185,10 +197,15 @@ class ScatterPlot(Plot):
         return theme.current().grid(0.5) * (1.0 if len(self.shown) < 1000 else 0.7)
 
     def _draw_dots(self) -> None:
-        alpha = 0.6 if len(self.shown) < 1000 else 0.35
-        self.heads.setSize(2 * self.radius)
-        self.heads.setPen(mkPen(None))
-        self.heads.setBrush(mkBrush(ink.faded(theme.current().key, 0.6 * alpha if self.chosen else alpha)))
+        """Give the dots their places and looks, each in one call: it takes a while where there are thousands."""
+        now, alpha = theme.current(), 0.6 if len(self.shown) < 1000 else 0.35
+        brush = mkBrush(ink.faded(now.key, 0.6 * alpha if self.chosen else alpha))
+        chosen = self.shown[np.isin(self.shown, np.fromiter(self.chosen, np.intp))]
+        for item, places, size, pen, fill in (
+            (self.heads, self.shown, 2 * self.radius, mkPen(None), brush),
+            (self.diamonds, chosen, 3.2 * self.radius, mkPen(now.panel), mkBrush(now.text)),
+        ):
+            item.setData(self.xs[places], self.ys[places], size=size, pen=pen, brush=fill)
         self._redraw()
 
     def _redraw(self) -> None:
@@ -346,7 +363,7 @@ def _inside(points: Points, shape: Points) -> NDArray[np.bool_]:
 
 
 class HeadMarks(Painted):
-    """What is drawn upon dots: rings around chosen heads, the selected one with its name, and the line of a drag."""
+    """What is drawn upon dots: rings around the selected head and another, their names, and the line of a drag."""
 
     def __init__(self, plot: ScatterPlot) -> None:
         super().__init__()
@@ -357,15 +374,6 @@ class HeadMarks(Painted):
         plot, now = self.plot, theme.current()
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setClipRect(self.area)
-        radius = plot.radius
-        if plot.chosen:
-            chosen = np.isin(plot.shown, list(plot.chosen))
-            painter.setPen(QPen(now.panel, 1))
-            painter.setBrush(now.text)
-            side = radius * 1.3
-            for x, y in plot.points()[chosen].tolist():
-                corners = (QPointF(x, y - side), QPointF(x + side, y), QPointF(x, y + side), QPointF(x - side, y))
-                painter.drawPolygon(QPolygonF(corners))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         for head, style in ((plot.pointed_at, Qt.PenStyle.DotLine), (plot.selected, Qt.PenStyle.SolidLine)):
             if head in plot.shown:
