@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.app.address import head_name
-from ropewalk.app.commands.options import Commands, count, model_options, names, natural, opened_with
+from ropewalk.app.commands.options import Commands, count, head_address, model_options, names, natural, opened_with
 from ropewalk.app.commands.output import finished, print_table, stoppable
 from ropewalk.app.commands.own_score import ENDING, function_of, said
+from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.errors import RopewalkError, SurveyError
 
 if TYPE_CHECKING:
     from ropewalk.model.notebooks.model import Model
+    from ropewalk.model.survey.ranks import Ranks
     from ropewalk.model.survey.result import Survey
 
 COLUMNS = ("layer", "head", "statistic", "value", "error", "n")
@@ -53,6 +55,9 @@ def declare(commands: Commands) -> None:
     )
     survey.add_argument("--top", type=count, default=TOP, metavar="N", help=f"examples of each statistic ({TOP})")
     survey.add_argument(
+        "--ablate", type=ablation, action="append", default=[], metavar="L.H", help="a head whose output is zero (none)"
+    )
+    survey.add_argument(
         "--no-values", action="store_true", help="keep no values of single texts: less on disk, but nothing to compare"
     )
     shown = survey.add_mutually_exclusive_group()
@@ -66,6 +71,14 @@ def batch(text: str) -> int | None:
     return None if text == "auto" else count(text)
 
 
+def ablation(text: str) -> AblateHeads:
+    """A head such as ``2.5`` or ``L2H5``, as what silences it."""
+    fields = dict(head_address(text))
+    if fields.keys() != {"layer", "head"}:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a head such as 2.5")
+    return AblateHeads(fields["layer"], (fields["head"],))
+
+
 def survey_heads(parsed: argparse.Namespace) -> None:
     """Measure every head over many texts, or print what came of that."""
     from ropewalk.model.survey.result import load_survey
@@ -77,12 +90,24 @@ def survey_heads(parsed: argparse.Namespace) -> None:
         return
     if not parsed.texts or parsed.out is None:
         parsed.misused("say what to run with --texts and where to keep the tables with --out")
+    from ropewalk.model.survey.ranks import EndedElsewhere, as_started
+
+    with as_started() as ranks:
+        try:
+            found = _surveyed(parsed, ranks)
+        except EndedElsewhere:
+            raise SystemExit(1) from None
+        if ranks.first:
+            print(f"{found.texts} texts of {found.manifest['corpus']['texts']}: {parsed.out}")
+
+
+def _surveyed(parsed: argparse.Namespace, ranks: Ranks) -> Survey:
+    """Run it, in this process and those that were started with it."""
     from ropewalk.model.survey.running import survey_steps
 
-    statistics = None if parsed.statistics in (None, ("all",)) else parsed.statistics
-    found = stoppable(
+    return stoppable(
         survey_steps(
-            _opened(parsed),
+            ranks.each(lambda: _opened(parsed, ranks)),
             parsed.texts,
             out=parsed.out,
             column=parsed.column,
@@ -91,17 +116,19 @@ def survey_heads(parsed: argparse.Namespace) -> None:
             seed=parsed.seed,
             tokens=parsed.tokens,
             batch=parsed.batch,
-            statistics=statistics,
-            pairs=_pairs(parsed.pairs),
+            statistics=None if parsed.statistics in (None, ("all",)) else parsed.statistics,
+            pairs=ranks.each(lambda: _pairs(parsed.pairs)),
             top=parsed.top,
             values=not parsed.no_values,
-        )
+            interventions=parsed.ablate,
+            ranks=ranks,
+        ),
+        shown=ranks.first,
     )
-    print(f"{found.texts} texts of {found.manifest['corpus']['texts']}: {parsed.out}")
 
 
-def _opened(parsed: argparse.Namespace) -> Model:
-    """What was named, as a model that runs many texts."""
+def _opened(parsed: argparse.Namespace, ranks: Ranks) -> Model:
+    """What was named, as a model that runs many texts; of several processes each has a GPU of its own."""
     from ropewalk.model.notebooks.model import open as open_model
     from ropewalk.model.trace_files.trace_file import is_trace
 
@@ -109,16 +136,17 @@ def _opened(parsed: argparse.Namespace) -> Model:
         raise SurveyError(
             f"{parsed.path} is a trace, one run without its model; name the model that is to be surveyed."
         )
+    device = ranks.device(parsed.device)
     if parsed.via is not None:
-        return _run_by_transformers(parsed)
-    return open_model(parsed.path, device=parsed.device, dtype=parsed.dtype, options=opened_with(parsed))
+        return _run_by_transformers(parsed, device)
+    return open_model(parsed.path, device=device, dtype=parsed.dtype, options=opened_with(parsed))
 
 
-def _run_by_transformers(parsed: argparse.Namespace) -> Model:
+def _run_by_transformers(parsed: argparse.Namespace, device: str) -> Model:
     from ropewalk.model.notebooks.transformers_model import TransformersNotebookModel
     from ropewalk.model.transformers_models.opening import open_steps
 
-    found = finished(open_steps(parsed.path, device=parsed.device, dtype=parsed.dtype))
+    found = finished(open_steps(parsed.path, device=device, dtype=parsed.dtype))
     model = TransformersNotebookModel(found.model.module, name=found.name)
     model.tokenizer = found.tokenizer
     return model

@@ -14,6 +14,7 @@ import numpy as np
 
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.notebooks.numbers import whole
+from ropewalk.model.survey.ranks import Ranks
 from ropewalk.model.survey.statistics import Kinds, Numbers, Text
 from ropewalk.model.survey.tables import arrow
 from ropewalk.model.tokens.tokenizer import Piece, Tokenizer
@@ -51,6 +52,8 @@ class Corpus:
         How many texts are drawn, without repeats, and with which seed; all when no limit is given.
     tokens
         Tokens of a text that are run; the rest is left out, or is the next window.
+    ranks
+        The processes that share it: the first of them reads standard input and counts, for all.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class Corpus:
         seed: int = 0,
         tokens: int = 512,
         pairs: PairsOf | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.tokenizer, self.column, self.windows, self.tokens, self.pairs = tokenizer, column, windows, tokens, pairs
         self.pieces: dict[int, Piece] = {}  # what the ids of the texts that were read stand for
@@ -72,22 +76,25 @@ class Corpus:
             texts = [Path(texts)]
         self._sources: list[Any] = list(texts)
         self.sources = list(dict.fromkeys(map(_said, self._sources)))
+        ranks = ranks or Ranks()
         if any(isinstance(one, Path) and str(one) == STDIN for one in self._sources):
-            self._sources = [
-                line for one in self._sources for line in (_lines_of_stdin() if str(one) == STDIN else [one])
-            ]
+            lines = ranks.from_first(_lines_of_stdin)
+            self._sources = [line for one in self._sources for line in (lines if str(one) == STDIN else [one])]
+        self.found, self.fingerprint = ranks.from_first(self._counted)
+        if limit is None or limit >= self.found:
+            self.chosen = np.arange(self.found)
+        else:
+            self.chosen = np.sort(np.random.default_rng(seed).choice(self.found, limit, replace=False))
+
+    def _counted(self) -> tuple[int, str]:
+        """How many texts there are, and a hash over them."""
         digest, count = hashlib.sha256(), 0
         for record in self._records():
             digest.update(_bytes_of(record))
             count += 1
         if not count:
             raise SurveyError("There is no text to survey; give a file that holds some.")
-        self.fingerprint = digest.hexdigest()
-        self.found = count
-        if limit is None or limit >= count:
-            self.chosen = np.arange(count)
-        else:
-            self.chosen = np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
+        return count, digest.hexdigest()
 
     def __len__(self) -> int:
         return len(self.chosen)

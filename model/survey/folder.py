@@ -144,6 +144,18 @@ def begin(folder: Path, manifest: dict[str, Any]) -> None:
     write_manifest(folder, manifest)
 
 
+def check_there(folder: Path) -> None:
+    """Refuse a folder that another process began and this one does not see.
+
+    Raises
+    ------
+    SurveyError
+        With what to do.
+    """
+    if not (folder / MANIFEST).exists():
+        raise SurveyError(f"{folder} is not the same folder on every machine; name one that all of them share.")
+
+
 def corpus_of(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What makes a corpus another one: not where it lies."""
     return {name: one for name, one in manifest["corpus"].items() if name != "sources"}
