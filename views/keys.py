@@ -122,6 +122,8 @@ ACTIONS: Final = (
             ("survey_heads", "Surveyed heads", "Alt+S"),
             ("survey_scatter", "Scatter", "Alt+D"),
             ("survey_head", "Distances", "Alt+J"),
+            ("survey_table", "Table", "Alt+K"),
+            ("survey_examples", "Examples", "Alt+M"),
         )
     ),
     Action("float_panel", "This panel as a window of its own, or back", "Panels", ("Shift+F",)),

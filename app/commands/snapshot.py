@@ -44,6 +44,8 @@ PANELS = (
     "survey_heads",
     "survey_scatter",
     "survey_head",
+    "survey_table",
+    "survey_examples",
 )
 
 

@@ -298,7 +298,8 @@ class Surveys(QObject):
             self._session.jobs.cancel(slot)
         self._rest.stop()
         self._opened = self._other = self.difference = self.series = self.read = self.is_model = None
-        self.lasso, self.visit = frozenset(), None
+        self.lasso, self.visit, self.head = frozenset(), None, (0, 0)
+        self.statistic = self.across = ""
         self.changed.emit()
 
     # An example in the panels of runs ---------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent
-from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QPushButton, QSlider, QToolButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.jobs import JobProgress
 from ropewalk.app.session.surveys import SIGNIFICANT
 from ropewalk.views.panels.panel import ElidedLabel, Mark, plain_label
 from ropewalk.views.panels.survey_panel import StatisticBox, SurveyPanel, told
+from ropewalk.views.plots.arrow_keys import ArrowSlider
 from ropewalk.views.plots.maps.levels import Levels
 from ropewalk.views.plots.survey.statistic_map import StatisticMap
 from ropewalk.views.style import motion, theme, wording
@@ -46,6 +47,7 @@ class SurveyHeadsPanel(SurveyPanel):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self.map = StatisticMap()
+        self._shown = ""
         self.hear(self.map.chosen, session.surveys.choose_head)
         self.statistic = StatisticBox("Statistic of the heads")
         self.statistic.wanted.connect(session.surveys.choose_statistic)
@@ -78,7 +80,7 @@ class SurveyHeadsPanel(SurveyPanel):
         self.play_button = QPushButton("Play")
         self.play_button.setToolTip("Play the surveys of the series one after the other")
         self.play_button.clicked.connect(self.toggle)
-        self.slider = QSlider(Qt.Orientation.Horizontal)
+        self.slider = ArrowSlider(Qt.Orientation.Horizontal)
         self.slider.setAccessibleName("Survey of the series")
         self.slider.setToolTip("Which survey of the series is shown; the arrow keys go from one to the next")
         self.slider.setPageStep(1)
@@ -166,12 +168,13 @@ class SurveyHeadsPanel(SurveyPanel):
         """Draw the map."""
         surveys, name = self.surveys, self.surveys.statistic
         statistic, values, errors = surveys.titled(name), surveys.means(name), surveys.errors(name)
+        self._shown = name
         self.statistic.offer(surveys.statistics, name)
         adjusted, significant = surveys.adjusted(name), surveys.significant(name)
         if adjusted is not None and significant is not None:
-            self.map.show_difference("", values, errors, statistic.count, adjusted, significant)
+            self.map.show_difference("difference of each head", values, errors, statistic.count, adjusted, significant)
         else:
-            self.map.show_statistic("", values, errors, statistic.count)
+            self.map.show_statistic("mean of each head", values, errors, statistic.count)
             if (steps := surveys.of_series(name)) is not None:
                 self.map.set_levels(_levels_of(steps))
         self.map.mark(*surveys.head)
@@ -200,7 +203,7 @@ class SurveyHeadsPanel(SurveyPanel):
 
     def show_choice(self) -> None:
         """Draw another statistic, or mark another head."""
-        if self.statistic.currentData() != self.surveys.statistic:
+        if self._shown != self.surveys.statistic:
             self.show_survey()
         else:
             self.map.mark(*self.surveys.head)

@@ -25,6 +25,7 @@ class SurveyScatterPanel(SurveyPanel):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self.plot = ScatterPlot()
+        self._shown = "", ""
         self.plot.setToolTip("Each dot is a head. Click one to choose it; drag around some to see them in the table.")
         self.hear(self.plot.picked, self._pick)
         self.hear(self.plot.lassoed, self._lasso)
@@ -43,6 +44,7 @@ class SurveyScatterPanel(SurveyPanel):
         """Draw the dots."""
         surveys = self.surveys
         layers, heads = surveys.shape
+        self._shown = surveys.across, surveys.statistic
         self.up.offer(surveys.statistics, surveys.statistic)
         self.across.offer(surveys.statistics, surveys.across)
         names = [wording.head_name(layer, head) for layer in range(layers) for head in range(heads)]
@@ -55,8 +57,7 @@ class SurveyScatterPanel(SurveyPanel):
 
     def show_choice(self) -> None:
         """Draw other statistics, or mark another head or others of the lasso."""
-        shown = self.across.currentData(), self.up.currentData()
-        if shown != (self.surveys.across, self.surveys.statistic):
+        if self._shown != (self.surveys.across, self.surveys.statistic):
             self.show_survey()
         else:
             self._mark()

@@ -1,0 +1,246 @@
+"""The workspace of surveys: opened, looked at by clicks and keys, compared, played, run, stopped and gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+import pytest
+from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
+from PySide6.QtGui import QDragEnterEvent, QDropEvent
+from PySide6.QtTest import QTest
+from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QPushButton
+from pytestqt.qtbot import QtBot
+
+from ropewalk.model.survey.result import load_survey
+from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.survey_head import SurveyHeadPanel
+from ropewalk.views.panels.survey_heads import NOTHING, SurveyHeadsPanel
+from ropewalk.views.panels.survey_scatter import SurveyScatterPanel
+from ropewalk.views.pictures import snapshot
+from ropewalk.views.style import motion
+from ropewalk.views.window import survey_dialog
+from ropewalk.views.window.survey_dialog import SurveyDialog
+from tests.survey_folders import series_in, survey_in
+from tests.views.driving import Shared
+from tests.views.plots import hand
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return survey_in(tmp_path_factory.mktemp("survey") / "first")
+
+
+@pytest.fixture(scope="module")
+def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return survey_in(tmp_path_factory.mktemp("survey") / "second", seed=1, fingerprint="g")
+
+
+@pytest.fixture(scope="module")
+def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return series_in(tmp_path_factory.mktemp("series"))
+
+
+@pytest.fixture
+def window(shared: Shared) -> Iterator[MainWindow]:
+    window = shared.put_back()
+    QTest.keyClick(window, Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier)
+    snapshot.wait_until_drawn(window)
+    assert window.stage.workspace == "survey"
+    yield window
+    window.session.surveys.close_survey()
+    window.session.surveys.stop()
+
+
+Show = Callable[[Path], SurveyHeadsPanel]
+
+
+@pytest.fixture
+def show(window: MainWindow) -> Show:
+    """Open a survey, and draw it."""
+
+    def opened(folder: Path) -> SurveyHeadsPanel:
+        window.open_survey(str(folder))
+        snapshot.wait_until_drawn(window)
+        return heads_of(window)
+
+    return opened
+
+
+def heads_of(window: MainWindow) -> SurveyHeadsPanel:
+    return cast("SurveyHeadsPanel", window.panels["survey_heads"])
+
+
+def choose(box: QComboBox, name: str) -> None:
+    """Choose an entry, as a person does in the list that falls down."""
+    place = box.findData(name)
+    assert place >= 0
+    box.setCurrentIndex(place)
+    box.activated.emit(place)
+
+
+def button(panel: SurveyHeadsPanel, text: str) -> QPushButton:
+    return next(one for one in panel.findChildren(QPushButton) if one.text() == text)
+
+
+def test_without_a_survey_it_is_said_how_to_come_by_one(window: MainWindow, folder: Path) -> None:
+    panel = heads_of(window)
+    assert panel.notice.text() == NOTHING
+    QTest.mouseClick(button(panel, "Open a survey…"), Qt.MouseButton.LeftButton)
+    dialog = window.findChild(QFileDialog, "surveys")
+    assert dialog is not None
+    dialog.fileSelected.emit(str(folder))
+    dialog.close()
+    snapshot.wait_until_drawn(window)
+    assert panel.body.isVisible()
+    assert panel.start.isHidden()
+    assert panel.map.isVisible()
+
+
+def test_a_click_on_the_map_chooses_a_head_everywhere(window: MainWindow, show: Show, folder: Path) -> None:
+    panel, truth = show(folder), load_survey(folder)
+    scatter = cast("SurveyScatterPanel", window.panels["survey_scatter"])
+    head = cast("SurveyHeadPanel", window.panels["survey_head"])
+    hand.click(panel.map, panel.map.cell_of(1, 3).center())
+    snapshot.wait_until_drawn(window)
+    assert window.session.surveys.head == (1, 3)
+    assert panel.map.marked == (1, 3)
+    assert scatter.plot.selected == 1 * 4 + 3
+    assert head.subtitle.text().startswith("L1H3 · ")
+    assert np.array_equal(head.bars.heights, truth.mean_map((1, 3)).share)
+    assert panel.map.number(1, 3) == pytest.approx(truth.mean("induction")[1, 3])
+    QTest.keyClick(panel.map, Qt.Key.Key_Up)
+    snapshot.wait_until_drawn(window)
+    assert window.session.surveys.head in ((0, 3), (1, 2)), "which way is up depends on how the map is turned"
+
+
+def test_a_dot_is_clicked_and_some_are_lassoed(window: MainWindow, show: Show, folder: Path) -> None:
+    panel = show(folder)
+    scatter, surveys = cast("SurveyScatterPanel", window.panels["survey_scatter"]), window.session.surveys
+    plot = scatter.plot
+    hand.click(plot, plot.at(float(plot.xs[2]), float(plot.ys[2])))
+    snapshot.wait_until_drawn(window)
+    assert surveys.head == (0, 2)
+    assert panel.map.marked == (0, 2)
+    box = plot.box.geometry()
+    hand.drag(plot, [box.topLeft(), box.topRight(), box.bottomRight(), box.bottomLeft()])
+    assert len(surveys.lasso) == np.prod(surveys.shape)
+    assert scatter.subtitle.text().startswith("12 heads chosen")
+    QTest.keyClick(plot, Qt.Key.Key_Escape)
+    assert not surveys.lasso
+
+
+def test_another_statistic_is_drawn_with_its_formula(window: MainWindow, show: Show, folder: Path) -> None:
+    panel, truth = show(folder), load_survey(folder)
+    scatter = cast("SurveyScatterPanel", window.panels["survey_scatter"])
+    choose(panel.statistic, "sink")
+    choose(scatter.across, "entropy")
+    snapshot.wait_until_drawn(window)
+    assert panel.map.number(2, 1) == pytest.approx(truth.mean("sink")[2, 1])
+    assert "w[q, 0]" in panel.formula.text()
+    assert f"n = {truth.count('sink')} texts" in panel.formula.text()
+    assert scatter.up.currentData() == "sink"
+    assert np.array_equal(scatter.plot.xs, truth.mean("entropy").ravel())
+    choose(scatter.up, "self")
+    assert panel.statistic.currentData() == "self"
+
+
+def test_two_surveys_are_compared_from_the_menu(window: MainWindow, show: Show, folder: Path, second: Path) -> None:
+    panel, truth = show(folder), load_survey(folder).compare(load_survey(second))
+    panel.menu.aboutToShow.emit()
+    next(one for one in panel.menu.actions() if one.text().startswith("Compare with")).trigger()
+    dialog = window.findChildren(QFileDialog, "surveys")[-1]
+    dialog.fileSelected.emit(str(second))
+    dialog.close()
+    snapshot.wait_until_drawn(window)
+    at = truth.names.index("induction")
+    assert panel.map.number(0, 1) == pytest.approx(truth.difference[at, 0, 1])
+    differ = int(truth.significant("induction").sum())
+    assert f"{differ} of 12 heads differ" in panel.subtitle.text()
+    panel.menu.aboutToShow.emit()
+    next(one for one in panel.menu.actions() if one.text() == "Compare no longer").trigger()
+    snapshot.wait_until_drawn(window)
+    assert "differ" not in panel.subtitle.text()
+
+
+def test_a_series_has_a_slider_and_plays(window: MainWindow, show: Show, series: Path) -> None:
+    panel = show(series)
+    motion.choose("full")
+    assert panel.series.isVisible()
+    assert panel.step_label.text() == "200"
+    panel.slider.setFocus()
+    QTest.keyClick(panel.slider, Qt.Key.Key_Left)
+    snapshot.wait_until_drawn(window)
+    assert panel.slider.value() == 1
+    truth = load_survey(series / "step-100").mean(panel.surveys.statistic)
+    assert panel.map.number(1, 1) == pytest.approx(truth[1, 1])
+    levels = panel.map.levels
+    panel.slider.setValue(panel.slider.maximum())
+    assert panel.map.levels == levels, "all steps have one scale"
+    QTest.mouseClick(panel.play_button, Qt.MouseButton.LeftButton)
+    assert (panel.slider.value(), panel.play_button.text()) == (0, "Pause")
+    panel.timer.timeout.emit()
+    panel.timer.timeout.emit()
+    assert (panel.slider.value(), panel.play_button.text()) == (2, "Play")
+    snapshot.wait_until_drawn(window)
+
+
+def test_surveys_are_dropped_on_the_window(window: MainWindow, folder: Path, series: Path) -> None:
+    actions, left, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
+
+    def drop(*paths: Path) -> None:
+        data = QMimeData()
+        data.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
+        QApplication.sendEvent(window, QDragEnterEvent(QPoint(300, 300), actions, data, left, none))
+        QApplication.sendEvent(window, QDropEvent(QPointF(300, 300), actions, data, left, none))
+        snapshot.wait_until_drawn(window)
+
+    window.show_workspace("overview")
+    drop(folder)
+    now = window.session.surveys.now
+    assert now is not None
+    assert now.folder == str(folder)
+    assert window.stage.workspace == "survey"
+    drop(series / "step-0", series / "step-200")
+    assert window.session.surveys.series is not None
+    assert window.session.surveys.series.steps == (0, 200)
+
+
+def test_one_is_run_from_the_window_stopped_and_gone_on_with(
+    qtbot: QtBot, window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survey_dialog, "is_bundled", lambda card: True)  # what is open here has no weights
+    texts, out = tmp_path / "texts.txt", tmp_path / "out"
+    texts.write_text("\n".join(f"the cat {n} sat on the mat and the dog sat on the cat" for n in range(4)))
+    panel, surveys = heads_of(window), window.session.surveys
+    window.session.settings.update(surveys=())
+    QTest.mouseClick(button(panel, "Run a survey…"), Qt.MouseButton.LeftButton)
+    dialog = window.findChildren(SurveyDialog)[-1]
+    qtbot.waitUntil(lambda: dialog.statistics.count() > 0)
+    assert not dialog.run_button.isEnabled()
+    assert dialog.notice.text().startswith("Say which texts")
+    QTest.keyClicks(dialog.texts, str(texts))
+    QTest.keyClicks(dialog.folder, str(out))
+    for row in range(dialog.statistics.count()):
+        item = dialog.statistics.item(row)
+        if item.text() not in ("previous token", "induction"):
+            item.setCheckState(Qt.CheckState.Unchecked)
+    dialog.tokens.setValue(16)
+    assert dialog.run_button.isEnabled(), dialog.notice.text()
+    QTest.mouseClick(dialog.run_button, Qt.MouseButton.LeftButton)
+    assert surveys.is_running
+    assert panel.stop_button.isVisible()
+    qtbot.waitUntil((out / "manifest.json").exists)
+    QTest.mouseClick(panel.stop_button, Qt.MouseButton.LeftButton)
+    assert not surveys.is_running
+    assert panel.run_label.text() == "This survey was stopped; it goes on where it was."
+    QTest.mouseClick(panel.go_on_button, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: not surveys.is_running and surveys.now is not None)
+    snapshot.wait_until_drawn(window)
+    now = surveys.now
+    assert now is not None
+    assert (now.texts, now.complete) == (4, True)
+    assert [one.name for one in now.statistics] == ["previous", "induction"]
+    assert panel.running.isHidden()
