@@ -14,17 +14,21 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QPushButton
 from pytestqt.qtbot import QtBot
 
+from ropewalk.model.notebooks.model import open as open_model
 from ropewalk.model.survey.result import load_survey
+from ropewalk.model.survey.running import survey
 from ropewalk.views.main_window import MainWindow
+from ropewalk.views.panels.survey_examples import SurveyExamplesPanel
 from ropewalk.views.panels.survey_head import SurveyHeadPanel
 from ropewalk.views.panels.survey_heads import NOTHING, SurveyHeadsPanel
 from ropewalk.views.panels.survey_scatter import SurveyScatterPanel
+from ropewalk.views.panels.survey_table import SurveyTablePanel
 from ropewalk.views.pictures import snapshot
 from ropewalk.views.style import motion
 from ropewalk.views.window import survey_dialog
 from ropewalk.views.window.survey_dialog import SurveyDialog
 from tests.survey_folders import series_in, survey_in
-from tests.views.driving import Shared
+from tests.views.driving import Shared, opened_window, run_of
 from tests.views.plots import hand
 
 
@@ -41,6 +45,14 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return series_in(tmp_path_factory.mktemp("series"))
+
+
+@pytest.fixture(scope="module")
+def bundled_survey(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One of the model that comes with Ropewalk."""
+    out, model = tmp_path_factory.mktemp("survey") / "bundled", open_model()
+    survey(model, [f"the cat {n} sat on the cat {n} sat" for n in range(4)], out=out, statistics=("induction", "sink"))
+    return out
 
 
 @pytest.fixture
@@ -244,3 +256,71 @@ def test_one_is_run_from_the_window_stopped_and_gone_on_with(
     assert (now.texts, now.complete) == (4, True)
     assert [one.name for one in now.statistics] == ["previous", "induction"]
     assert panel.running.isHidden()
+
+
+def test_the_table_sorts_and_lists_what_the_lasso_chose(window: MainWindow, show: Show, folder: Path) -> None:
+    show(folder)
+    panel, surveys = cast("SurveyTablePanel", window.panels["survey_table"]), window.session.surveys
+    truth = load_survey(folder).mean("induction")
+    names = panel.table.table()[0][1]
+    assert names[0] == "L{}H{}".format(*divmod(int(truth.argmax()), truth.shape[1]))
+    panel.table.sort_by(0)
+    assert panel.table.table()[0][1][:2] == ["L0H0", "L0H1"]
+    row = panel.table.visualRect(panel.table.model().index(5, 0))
+    QTest.mouseClick(panel.table.viewport(), Qt.MouseButton.LeftButton, pos=row.center())
+    snapshot.wait_until_drawn(window)
+    assert surveys.head == (1, 1)
+    surveys.choose_heads(frozenset({(2, 1), (0, 3)}))
+    assert sorted(panel.table.table()[0][1]) == ["L0H3", "L2H1"]
+    assert "2 of 12 heads" in panel.subtitle.text()
+    assert panel.table.selected == -1
+    surveys.choose_head(2, 1)
+    assert panel.table.heads.names[panel.table.selected] == "L2H1"
+    QTest.mouseClick(panel.all_button, Qt.MouseButton.LeftButton)
+    assert len(panel.table.table()[0][1]) == 12
+
+
+def test_an_example_of_another_model_says_what_is_to_be_opened(window: MainWindow, show: Show, folder: Path) -> None:
+    show(folder)
+    panel = cast("SurveyExamplesPanel", window.panels["survey_examples"])
+    first = load_survey(folder).top_examples(window.session.surveys.head, "induction")[0]
+    assert panel.list.rows.examples[0].value == first.value
+    row = panel.list.visualRect(panel.list.model().index(0, 0))
+    QTest.mouseClick(panel.list.viewport(), Qt.MouseButton.LeftButton, pos=row.center())
+    assert window.failure.sentence.text() == (
+        "This survey is of plain (fingerprint f), which is not open; open it (Ctrl+O), then click again."
+    )
+    assert window.stage.workspace == "survey"
+
+
+def test_an_example_opens_at_its_cell_and_back_returns(tmp_path: Path, bundled_survey: Path) -> None:
+    with opened_window(tmp_path, None, "the cat sat on the cat") as window:
+        session, surveys = window.session, window.session.surveys
+        before = run_of(window)
+        window.open_survey(str(bundled_survey))
+        snapshot.wait_until_drawn(window)
+        assert surveys.is_model
+        surveys.choose_head(1, 2)
+        surveys.choose_heads(frozenset({(1, 2), (0, 0)}))
+        snapshot.wait_until_drawn(window)
+        panel = cast("SurveyExamplesPanel", window.panels["survey_examples"])
+        for place, key, modifier in (
+            (1, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier),
+            (2, Qt.Key.Key_Escape, Qt.KeyboardModifier.NoModifier),
+        ):
+            example = load_survey(bundled_survey).top_examples((1, 2), surveys.statistic)[place]
+            row = panel.list.visualRect(panel.list.model().index(place, 0))
+            QTest.mouseClick(panel.list.viewport(), Qt.MouseButton.LeftButton, pos=row.center())
+            snapshot.wait_until_drawn(window)
+            now = session.selection.now
+            assert window.stage.workspace == "scores"
+            assert [token.id for token in run_of(window).tokens] == example.of.ids.tolist()
+            assert (now.layer, now.head, now.query, now.key) == (1, 2, example.query, example.key)
+            assert "goes back to the survey" in window.failure.sentence.text()
+            session.selection.update(layer=2)
+            QTest.keyClick(window, key, modifier)
+            snapshot.wait_until_drawn(window)
+            assert window.stage.workspace == "survey"
+            assert run_of(window).run_id == before.run_id
+            assert (surveys.head, surveys.lasso) == ((1, 2), frozenset({(1, 2), (0, 0)}))
+            assert (session.selection.now.layer, session.selection.now.head) == (1, 2)
