@@ -133,6 +133,8 @@ class Surveys(QObject):
         self.statistic, self.across = "", ""
         """What is mapped, sorted by and shown examples of, and what stands across in the scatter."""
         self.head = (0, 0)
+        self._surveyed: tuple[object, ...] = ()
+        """The model whose head is chosen."""
         self.lasso: Heads = frozenset()
         self.read: SurveyHead | None = None
         """What there is of the chosen head, None until it has come."""
@@ -258,6 +260,8 @@ class Surveys(QObject):
     def choose_statistic(self, statistic: str) -> None:
         """Look at another statistic."""
         if statistic != self.statistic and any(one.name == statistic for one in self.statistics):
+            if statistic == self.across:  # else every dot would stand on one line
+                self.across = self.statistic
             self.statistic = statistic
             self.chosen.emit()
             self._read_head()
@@ -298,7 +302,7 @@ class Surveys(QObject):
             self._session.jobs.cancel(slot)
         self._rest.stop()
         self._opened = self._other = self.difference = self.series = self.read = self.is_model = None
-        self.lasso, self.visit, self.head = frozenset(), None, (0, 0)
+        self.lasso, self.visit, self._surveyed = frozenset(), None, ()
         self.statistic = self.across = ""
         self.changed.emit()
 
@@ -472,15 +476,16 @@ class Surveys(QObject):
         self._show()
 
     def _begin(self) -> None:
-        """Begin with another survey: its own lasso, the same statistic and head where it has them."""
+        """Begin with another survey: its own lasso, the same statistic, and the same head of the same model."""
+        assert self.now is not None
+        surveyed, heads = (self.now.model, self.now.fingerprint, self.shape), self.shape[1]
         self.lasso, self.visit, self.is_model = frozenset(), None, None
         self._ask_model()
-        layers, heads = self.shape
-        fits = self.head[0] < layers and self.head[1] < heads and self.read is not None
         self._name()
-        if not fits and self.statistics:
+        if surveyed != self._surveyed and self.statistics:
             means = np.nan_to_num(self.means(self.statistic), nan=-np.inf)
             self.head = divmod(int(means.argmax()), heads)
+        self._surveyed = surveyed
         self._show()
 
     def _name(self) -> None:

@@ -43,7 +43,7 @@ class SurveyExamplesPanel(SurveyPanel):
     def show_survey(self) -> None:
         """Say whose examples these are, or will be."""
         name, statistic = wording.head_name(*self.surveys.head), self.surveys.titled(self.surveys.statistic)
-        self.describe(f"{name} · the largest {statistic.title} of {self._of()} · a click opens the text at that cell")
+        self.describe(f"{name} · largest {statistic.title} in {self._of()} · a click opens the text at that cell")
 
     def _of(self) -> str:
         now = self.surveys.now

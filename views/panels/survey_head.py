@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QBoxLayout, QWidget
 
@@ -28,8 +29,8 @@ class SurveyHeadPanel(SurveyPanel):
         self._sides = QBoxLayout(QBoxLayout.Direction.LeftToRight, self.body)
         self._sides.setContentsMargins(0, 0, 0, 0)
         self._sides.setSpacing(theme.GRID)
-        self._sides.addWidget(self.bars, 3)
-        self._sides.addWidget(self.map, 2)
+        self._sides.addWidget(self.bars, 1)
+        self._sides.addWidget(self.map, 1)
 
     def show_survey(self) -> None:
         """Name the head; what there is of it comes later."""
@@ -45,9 +46,10 @@ class SurveyHeadPanel(SurveyPanel):
             plot.setVisible(read is not None)
         if read is None or now is None:
             return
-        ranges = [(int(start), int(end)) for start, end in read.ranges]
-        self.bars.show_distances("share by distance", ranges, read.share, read.error, now.texts)
-        self.map.show_map("by place in the text", read.grid)
+        seen = int(np.flatnonzero(read.share).max(initial=0)) + 1  # no text is as long as what is left out
+        ranges = [(int(start), int(end)) for start, end in read.ranges[:seen]]
+        self.bars.show_distances("share by distance", ranges, read.share[:seen], read.error[:seen], now.texts)
+        self.map.show_map("by place in the text", read.grid, "log")
 
     def show_choice(self) -> None:
         """Show another head as soon as it has been read."""

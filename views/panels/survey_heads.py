@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -12,6 +13,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QPushButton, QTo
 
 from ropewalk.app.jobs import JobProgress
 from ropewalk.app.session.surveys import SIGNIFICANT
+from ropewalk.model.survey.records import SurveyOverview
 from ropewalk.views.panels.panel import ElidedLabel, Mark, plain_label
 from ropewalk.views.panels.survey_panel import StatisticBox, SurveyPanel, told
 from ropewalk.views.plots.arrow_keys import ArrowSlider
@@ -22,6 +24,8 @@ from ropewalk.views.style import motion, theme, wording
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
+LARGEST = 400
+"""Side of the largest cell: a model of few heads fills its panel, too."""
 NOTHING = "A survey measures every head over many texts. Open one, or run one of the model that is open."
 
 
@@ -47,6 +51,7 @@ class SurveyHeadsPanel(SurveyPanel):
     def __init__(self, session: Session, parent: QWidget | None = None) -> None:
         super().__init__(session, parent)
         self.map = StatisticMap()
+        self.map.form.largest = LARGEST
         self._shown = ""
         self.hear(self.map.chosen, session.surveys.choose_head)
         self.statistic = StatisticBox("Statistic of the heads")
@@ -62,12 +67,13 @@ class SurveyHeadsPanel(SurveyPanel):
         self.head_row.addWidget(self.statistic)
         self.head_row.addWidget(self.more)
         self.with_body = (self.statistic, self.more)
-        self.formula = ElidedLabel()
+        self.compared, self.formula = ElidedLabel(), ElidedLabel()
         self._make_series()
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(theme.GRID // 2)
         layout.addWidget(self.map, 1)
+        layout.addWidget(self.compared)
         layout.addWidget(self.formula)
         layout.addWidget(self.series)
         self._make_start()
@@ -172,13 +178,15 @@ class SurveyHeadsPanel(SurveyPanel):
         self.statistic.offer(surveys.statistics, name)
         adjusted, significant = surveys.adjusted(name), surveys.significant(name)
         if adjusted is not None and significant is not None:
-            self.map.show_difference("difference of each head", values, errors, statistic.count, adjusted, significant)
+            self.map.show_difference("B − A", values, errors, statistic.count, adjusted, significant)
         else:
-            self.map.show_statistic("mean of each head", values, errors, statistic.count)
+            self.map.show_statistic("mean", values, errors, statistic.count)
             if (steps := surveys.of_series(name)) is not None:
                 self.map.set_levels(_levels_of(steps))
         self.map.mark(*surveys.head)
         self.formula.setText(told(statistic))
+        self.compared.setText(self._compared())
+        self.compared.setVisible(surveys.other is not None)
         self.describe(self._said())
         self._show_series()
         self._show_run(None)
@@ -187,19 +195,24 @@ class SurveyHeadsPanel(SurveyPanel):
         """What the map is of, in words."""
         surveys, now = self.surveys, self.surveys.now
         assert now is not None
-        statistic, significant = surveys.titled(surveys.statistic), surveys.significant(surveys.statistic)
-        if significant is not None and surveys.other is not None:
-            differ = f"{int(significant.sum()):,} of {significant.size:,} heads differ (q = {SIGNIFICANT:g})"
-            names = f"B {surveys.other.model} − A {now.model}"
-            return " · ".join(
-                (statistic.title, names, differ, f"paired over {wording.counted(statistic.count, 'text')}")
-            )
+        statistic = surveys.titled(surveys.statistic)
+        if surveys.other is not None:
+            return " · ".join((statistic.title, "B − A", self._compared()))
         said = [statistic.title, f"mean over {wording.counted(statistic.count, 'text')}", now.model]
         if surveys.series is not None:
             said.insert(1, f"after {surveys.series.steps[surveys.step]:,} steps")
         elif not now.complete:
             said.insert(2, f"{now.texts:,} of {now.wanted:,} are finished")
         return " · ".join(said)
+
+    def _compared(self) -> str:
+        """Which two surveys are compared, and how many heads differ; empty where one is shown."""
+        now, other = self.surveys.now, self.surveys.other
+        significant = self.surveys.significant(self.surveys.statistic)
+        if now is None or other is None or significant is None:
+            return ""
+        differ = f"{int(significant.sum()):,} of {significant.size:,} heads differ (q = {SIGNIFICANT:g})"
+        return f"{differ} · A: {_named(now, other)}, B: {_named(other, now)}"
 
     def show_choice(self) -> None:
         """Draw another statistic, or mark another head."""
@@ -280,6 +293,11 @@ class SurveyHeadsPanel(SurveyPanel):
             self.run_label.setText("Opening the model …")
         elif unfinished is not None:
             self.run_label.setText("This survey was stopped; it goes on where it was.")
+
+
+def _named(one: SurveyOverview, other: SurveyOverview) -> str:
+    """A survey by its model, or by its folder where both are of one that is called alike."""
+    return Path(one.folder).name if one.model == other.model else one.model
 
 
 def _levels_of(steps: np.ndarray) -> Levels:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 NO_SURVEY = "No survey is open."
 READING = "Reading the survey …"
+LETTERS = 11
+"""Letters of a statistic's title that are always seen; the whole titles are in the list that falls down."""
 
 
 class SurveyPanel(Panel):
@@ -110,9 +112,9 @@ class StatisticBox(QComboBox):
     def __init__(self, name: str) -> None:
         super().__init__()
         self.setAccessibleName(name)
-        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToContents)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self.setMinimumContentsLength(6)
+        self.setMinimumContentsLength(LETTERS)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         self._offered: Sequence[SurveyedStatistic] = ()
         self.activated.connect(lambda: self.wanted.emit(str(self.currentData())))

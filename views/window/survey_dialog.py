@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
-    QCheckBox,
     QDialog,
     QFileDialog,
     QFormLayout,
@@ -59,6 +58,8 @@ class SurveyDialog(QDialog):
         self.setWindowTitle("Run a survey")
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.setAcceptDrops(False)
+        line = theme.current().line.name()
+        self.setStyleSheet(f"QAbstractSpinBox {{ border: 1px solid {line}; border-radius: {theme.GRID // 2}px; }}")
         card = session.model
         self.model = plain_label("none is open" if card is None else wording.model_name(card.name), "body")
         self.texts, self.choose_texts = _line("texts: a .txt, .jsonl or .parquet file"), QPushButton("File…")
@@ -70,7 +71,9 @@ class SurveyDialog(QDialog):
         self.limit.setAccessibleName("how many of the texts")
         self.tokens.setRange(2, MOST)
         self.tokens.setAccessibleName("tokens of a text at most")
-        self.windows = QCheckBox("cut a .txt into windows of that many tokens")
+        self.windows = QPushButton("cut a .txt into windows of so many")
+        self.windows.setCheckable(True)
+        self.windows.setToolTip("Cut each .txt into windows of that many tokens, in the place of its lines")
         self.statistics = QListWidget()
         self.statistics.setAccessibleName("statistics to measure")
         self.folder, self.choose_folder = _line("folder to make, or to go on with"), QPushButton("Folder…")
@@ -94,8 +97,7 @@ class SurveyDialog(QDialog):
             ("Texts", (self.texts, self.choose_texts)),
             ("Column", (self.column,)),
             ("How many", (self.limit,)),
-            ("Tokens of each", (self.tokens,)),
-            ("", (self.windows,)),
+            ("Tokens of each", (self.tokens, self.windows)),
             ("Statistics", (self.statistics,)),
             ("Into", (self.folder, self.choose_folder)),
         ):
