@@ -883,6 +883,36 @@ BREAKAGES = (
     of("views/plots/maps/signed.py", "views/plots/maps/test_heatmap")(
         "more and less have each other's colour", "255 if value >= 0 else 1", "1 if value >= 0 else 255"
     ),
+    of("views/plots/maps/map_box.py", "views/plots/survey/test_survey_maps")(
+        "cells that are not square are pointed at as if they were",
+        "cells.height() * down,",
+        "cells.height() * across,",
+    ),
+    of("views/plots/survey/statistic_map.py", "views/plots/survey/test_survey_maps")(
+        "a difference that may be chance is not faded in a map that is turned",
+        "turned = self._strong is not None and self.across",
+        "turned = False",
+    ),
+    of("views/plots/survey/scatter_plot.py", "views/plots/survey/test_scatter_plot")(
+        "a line around heads chooses what is left of it",
+        "inside ^= crosses",
+        "inside |= crosses",
+    ),
+    of("views/plots/survey/error_table.py", "views/plots/survey/test_error_table")(
+        "a mark goes to the row that its head was in before sorting",
+        "self.rows = np.argsort(self.order)",
+        "self.rows = np.arange(len(self.order))",
+    ),
+    of("views/plots/survey/example_list.py", "views/plots/survey/test_example_list")(
+        "query and key of an example are mixed up",
+        "spans[-1 if example.query == second else 0]",
+        "spans[-1 if example.key == second else 0]",
+    ),
+    of("views/plots/film_bar.py", "views/plots/test_film_bar")(
+        "a series plays where nothing shall move",
+        "elif motion.reduced():",
+        "elif False:",
+    ),
     of("views/plots/charts/bars.py", "views/plots/charts/test_plot")(
         "of more keys than pixels the smallest is seen",
         "np.maximum.reduceat(heights, starts)",

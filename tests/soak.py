@@ -608,9 +608,9 @@ def be_born(window: MainWindow, draw: random.Random) -> None:
     panel: TrainingPanel = shown(window, "training")
     choose(panel.statistic, draw)
     if draw.random() < 0.5:
-        push(panel.play_button)
+        push(panel.film.play_button)
         QTest.qWait(draw.randrange(400))
-    panel.slider.setValue(draw.randrange(panel.slider.maximum() + 1))
+    panel.film.slider.setValue(draw.randrange(panel.film.slider.maximum() + 1))
     touch(draw.choice((panel.all_heads, panel.map, panel.losses, panel.curves)), draw)
 
 

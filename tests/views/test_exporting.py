@@ -553,8 +553,8 @@ def test_a_training_that_a_step_plays_has_ended_in_its_picture(qtbot: QtBot, win
     assert failed == []
     panel = window.panels["training"]
     assert isinstance(panel, TrainingPanel)
-    assert panel.slider.value() == panel.slider.maximum() > 0
-    assert not panel.timer.isActive()
+    assert panel.film.slider.value() == panel.film.slider.maximum() > 0
+    assert not panel.film.timer.isActive()
     assert "after 3,500 steps" in panel.subtitle.text()
 
 

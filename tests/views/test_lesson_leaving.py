@@ -338,14 +338,14 @@ def test_the_record_of_a_training_stands_where_the_step_says(qtbot: QtBot, windo
     assert scene is not None
     assert panel.history is not None
     assert panel.chosen == scene.statistic == "induction"
-    assert panel.history.steps[panel.slider.value()] == scene.checkpoint
-    scores = panel.history.scores["induction"][panel.slider.value()]
+    assert panel.history.steps[panel.film.slider.value()] == scene.checkpoint
+    scores = panel.history.scores["induction"][panel.film.slider.value()]
     assert scores.max() >= 0.5
     now = window.session.selection.now
     assert scores[now.layer, now.head] == scores.max()
     enter(qtbot, window, 17, 4)
-    qtbot.waitUntil(panel.timer.isActive)
-    panel.advance()
-    assert panel.slider.value() >= 1
+    qtbot.waitUntil(panel.film.timer.isActive)
+    panel.film.advance()
+    assert panel.film.slider.value() >= 1
     window.lesson.leave()
-    assert not panel.timer.isActive()
+    assert not panel.film.timer.isActive()

@@ -217,7 +217,7 @@ def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
     _rope(window).put_back()
     scene = window.lesson_scenes.scene
     if scene is not None and scene.play == "training":
-        cast("TrainingPanel", window.panels["training"]).finish()
+        cast("TrainingPanel", window.panels["training"]).film.finish()
 
 
 def _walk(exporter: Exporter, shooting: Shooting, recording: Recording) -> Turns:

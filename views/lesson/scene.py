@@ -168,7 +168,7 @@ class LessonScenes(QObject):
         self._turns = scene.play == "rotation"
         self._grows = bool(scene.statistic) or scene.play == "training"
         if self._cards["training"].is_made:
-            cast("TrainingPanel", self._cards["training"].panel).pause()
+            cast("TrainingPanel", self._cards["training"].panel).film.pause()
         self._turn()
         self._grow()
 
@@ -192,7 +192,7 @@ class LessonScenes(QObject):
             if scene.checkpoint is not None:
                 panel.go(scene.checkpoint)
             if scene.play == "training":
-                panel.toggle()
+                panel.film.toggle()
 
 
 def _arranged(shown: tuple[str, ...]) -> Split:

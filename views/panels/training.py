@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from pyqtgraph import mkPen
-from PySide6.QtCore import QPointF, QSize, Qt, QTimer, Signal
-from PySide6.QtGui import QColor, QHideEvent, QResizeEvent
-from PySide6.QtWidgets import QComboBox, QGridLayout, QPushButton, QSlider, QVBoxLayout, QWidget
+from PySide6.QtCore import QPointF, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QResizeEvent
+from PySide6.QtWidgets import QComboBox, QGridLayout, QVBoxLayout, QWidget
 
 from ropewalk.app.session.selection import Selection
 from ropewalk.model.engine.questions import AskTraining, Question
 from ropewalk.model.readings.records import Doubles, Run, TrainingHistory, token_strings
 from ropewalk.views.panels.panel import Kept, Mark, Panel, plain_label
 from ropewalk.views.plots.charts.plot import Curve, Line, NumberAxis, Plot, Table
+from ropewalk.views.plots.film_bar import FilmBar
 from ropewalk.views.plots.maps.heatmap import Heatmap
 from ropewalk.views.plots.maps.levels import Levels
 from ropewalk.views.plots.maps.signed import HeadMap
-from ropewalk.views.style import ink, motion, theme, wording
+from ropewalk.views.style import ink, theme, wording
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -142,8 +143,6 @@ class TrainingPanel(Panel):
     )
     history = Kept[TrainingHistory | None]()
 
-    INTERVAL = 160
-    """Milliseconds between two checkpoints that are played."""
     LOW = 32
     """Lines of type below which there is room for less."""
 
@@ -154,29 +153,20 @@ class TrainingPanel(Panel):
         self.statistic.setAccessibleName("Statistic of the heads")
         self.statistic.setToolTip("What of every head is coloured, and drawn over the steps of the training")
         self.statistic.activated.connect(self._choose)
-        self.play_button = QPushButton("Play")
-        self.play_button.setToolTip("Play the training from its first step: watch heads get their habits")
-        self.play_button.clicked.connect(self.toggle)
+        tip = "How many steps of training the model has had; the arrow keys go checkpoint by checkpoint"
+        self.film = FilmBar("Checkpoint", tip)
+        self.film.moved.connect(self._stand)
+        self.film.play_button.setToolTip("Play the training from its first step: watch heads get their habits")
         self.head_row.addWidget(self.statistic)
-        self.head_row.addWidget(self.play_button)
+        self.head_row.addWidget(self.film.play_button)
         self.all_heads, self.map = ScoreMap("every head"), Heatmap("weights")
         self.map.titles = ("query", "key")
         self.losses, self.curves = (
             StepsPlot("loss, nats a token", f", means of {WINDOW} steps"),
             StepsPlot("every head"),
         )
-        self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.slider.setAccessibleName("Checkpoint")
-        self.slider.setToolTip(
-            "How many steps of training the model has had; the arrow keys go checkpoint by checkpoint"
-        )
-        self.slider.setPageStep(5)
-        self.slider.valueChanged.connect(self._stand)
         self.sentence = plain_label("", "label")
         self.sentence.setWordWrap(True)
-        self.timer = QTimer(self)
-        self.timer.setInterval(self.INTERVAL)
-        self.timer.timeout.connect(self.advance)
         self.hear(self.all_heads.chosen, lambda layer, head: session.selection.update(layer=layer, head=head))
         for plot in (self.losses, self.curves):
             self.hear(plot.wanted, self.go)
@@ -189,7 +179,7 @@ class TrainingPanel(Panel):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(theme.GRID)
         layout.addLayout(self._grid, 1)
-        layout.addWidget(self.slider)
+        layout.addWidget(self.film)
         layout.addWidget(self.sentence)
         for column in (0, 1):
             self._grid.setColumnStretch(column, 1)
@@ -227,12 +217,12 @@ class TrainingPanel(Panel):
         self.history = reading
         history = self.history
         if history is None:
-            self.pause()
+            self.film.pause()
             self.explain(NO_HISTORY)
             return
         last = len(history.steps) - 1
         named = [self.statistic.itemData(place) for place in range(self.statistic.count())]
-        if self.slider.maximum() != last or named != list(history.formulas):
+        if self.film.slider.maximum() != last or named != list(history.formulas):
             self.statistic.clear()
             for name, formula in history.formulas.items():
                 self.statistic.addItem(statistic_title(formula), name)
@@ -240,8 +230,7 @@ class TrainingPanel(Panel):
                     self.statistic.count() - 1, wording.tooltip(formula), Qt.ItemDataRole.ToolTipRole
                 )
             self.statistic.setCurrentIndex(self.statistic.findData(_habit(history, selection.layer, selection.head)))
-            self.slider.setMaximum(last)
-            self.slider.setValue(last)
+            self.film.set_count(last + 1)
         self.map.set_labels(tuple(token_strings(history.tokens)))
         self._show_losses(history)
         self._show_statistic(history)
@@ -255,8 +244,8 @@ class TrainingPanel(Panel):
 
     def theme_changed(self) -> None:
         """Draw in the colours of the theme in use."""
-        for plot in (self.all_heads, self.map, self.losses, self.curves):
-            plot.theme_changed()
+        for part in (self.all_heads, self.map, self.losses, self.curves, self.film):
+            part.theme_changed()
         self._share_room()
         if self.history is not None:
             self._show_losses(self.history)
@@ -265,43 +254,7 @@ class TrainingPanel(Panel):
     def close_down(self) -> None:
         """Stop playing."""
         super().close_down()
-        self.timer.stop()
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Stop playing when nobody sees it."""
-        self.pause()
-        super().hideEvent(event)
-
-    # Playing ------------------------------------------------------------------------------------------------------
-
-    def toggle(self) -> None:
-        """Play from the start or go on, or pause; where things shall not move, go to where it ends."""
-        if self.timer.isActive():
-            self.pause()
-        elif self.history is not None:
-            if motion.reduced():
-                self.finish()
-                return
-            if self.slider.value() == self.slider.maximum():
-                self.slider.setValue(0)
-            self.timer.start()
-            self.play_button.setText("Pause")
-
-    def finish(self) -> None:
-        """Show where the training ends."""
-        self.pause()
-        self.slider.setValue(self.slider.maximum())
-
-    def pause(self) -> None:
-        """Stop where it is."""
-        self.timer.stop()
-        self.play_button.setText("Play")
-
-    def advance(self) -> None:
-        """Show the next checkpoint; stop at the last."""
-        self.slider.setValue(self.slider.value() + 1)
-        if self.slider.value() == self.slider.maximum():
-            self.pause()
+        self.film.pause()
 
     def watch(self, statistic: str) -> None:
         """Follow a statistic, and the head that has most of it at the end."""
@@ -332,7 +285,7 @@ class TrainingPanel(Panel):
     def go(self, step: float) -> None:
         """Show the checkpoint nearest to a step."""
         if self.history is not None:
-            self.slider.setValue(int(np.abs(self.history.steps - step).argmin()))
+            self.film.go(int(np.abs(self.history.steps - step).argmin()))
 
     def _show_losses(self, history: TrainingHistory) -> None:
         look, taken = theme.current(), np.arange(1, len(history.text_loss) + 1)
@@ -363,9 +316,9 @@ class TrainingPanel(Panel):
         )
         self.all_heads.mark(layer, head)
 
-    def _stand(self) -> None:
+    def _stand(self, *_: object) -> None:
         """Show the checkpoint of the slider."""
-        history, at = self.history, self.slider.value()
+        history, at = self.history, self.film.place
         if history is None:
             return
         now, scores = self.session.selection.now, history.scores[self.chosen]

@@ -76,15 +76,15 @@ def test_it_begins_with_the_statistic_in_which_the_selected_head_stands_out(
 def test_the_slider_goes_through_the_checkpoints_and_a_click_into_a_line_goes_there(
     panel: TrainingPanel, history: TrainingHistory, running: Session
 ) -> None:
-    panel.slider.setFocus()
-    QTest.keyClick(panel.slider, Qt.Key.Key_Home)
+    panel.film.slider.setFocus()
+    QTest.keyClick(panel.film.slider, Qt.Key.Key_Home)
     assert panel.subtitle.text() == "after 0 steps · 60 in all"
     now = running.selection.now
     assert np.array_equal(shown_weights(panel), history.maps[0, now.layer, now.head].astype(np.float32))
-    QTest.keyClick(panel.slider, Qt.Key.Key_Right)
+    QTest.keyClick(panel.film.slider, Qt.Key.Key_Right)
     assert panel.losses.now.value() == panel.curves.now.value() == 10
     for plot in (panel.losses, panel.curves):
-        panel.slider.setValue(0)
+        panel.film.slider.setValue(0)
         place = plot.at(41.0, plot.whole_range.center().y()).toPoint()
         QTest.mouseClick(plot.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(place))
         assert panel.subtitle.text() == "after 40 steps · 60 in all"
@@ -115,21 +115,21 @@ def test_a_click_on_a_head_selects_it(panel: TrainingPanel, running: Session) ->
 
 
 def test_playing_goes_from_the_first_to_the_last_and_stops(panel: TrainingPanel) -> None:
-    QTest.mouseClick(panel.play_button, Qt.MouseButton.LeftButton)
+    QTest.mouseClick(panel.film.play_button, Qt.MouseButton.LeftButton)
     assert panel.subtitle.text() == "after 0 steps · 60 in all"
     seen = list[str]()
-    while panel.timer.isActive() and len(seen) < 20:
-        panel.advance()
+    while panel.film.timer.isActive() and len(seen) < 20:
+        panel.film.advance()
         seen.append(panel.subtitle.text())
     assert seen == [f"after {step} steps · 60 in all" for step in (10, 20, 30, 40, 50, 60)]
-    assert panel.play_button.text() == "Play"
+    assert panel.film.play_button.text() == "Play"
 
 
 def test_where_nothing_shall_move_play_shows_the_last(panel: TrainingPanel) -> None:
     motion.choose("reduced")
-    panel.slider.setValue(2)
-    QTest.mouseClick(panel.play_button, Qt.MouseButton.LeftButton)
-    assert not panel.timer.isActive()
+    panel.film.slider.setValue(2)
+    QTest.mouseClick(panel.film.play_button, Qt.MouseButton.LeftButton)
+    assert not panel.film.timer.isActive()
     assert panel.subtitle.text() == "after 60 steps · 60 in all"
 
 

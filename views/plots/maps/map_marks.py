@@ -67,7 +67,7 @@ class Marks(Painted):
         if self.box.step >= _COUNTABLE and self.numbers.block == (1, 1):
             self._draw_gaps(painter)
         self._draw_odd(painter, exposed)
-        self._draw_numbers(painter, exposed)
+        self.draw_numbers(painter, exposed)
         painter.restore()
         painter.setBrush(Qt.BrushStyle.NoBrush)
         self.draw_lines(painter)
@@ -90,14 +90,15 @@ class Marks(Painted):
             y = self.box.cell_rect(index, 0).top()
             painter.drawLine(QPointF(area.left(), y), QPointF(area.right(), y))
 
-    def _pixels_in(self, exposed: QRectF) -> tuple[slice, slice]:
+    def pixels_in(self, exposed: QRectF) -> tuple[slice, slice]:
+        """The rows and columns of pixels in a part of the widget."""
         return self.numbers.pixels_in(self.box.cells_of(exposed.intersected(self.area)))
 
     def _draw_odd(self, painter: QPainter, exposed: QRectF) -> None:
         """A cross for NaN, a triangle up or down for +∞ and −∞, each in the ink that its ground allows."""
         if self.box.step * min(self.numbers.block) < 5:
             return
-        now, part = theme.current(), self._pixels_in(exposed)
+        now, part = theme.current(), self.pixels_in(exposed)
         values, top, left = self.numbers.values[part], part[0].start, part[1].start
         for row, column in np.argwhere(~np.isfinite(values) & self.numbers.visible[part]).tolist():
             box = self.box.pixels_of(self.numbers.pixel_place(top + row, left + column))
@@ -121,12 +122,12 @@ class Marks(Painted):
         room = across >= ink.text_width(font, "−0.00") + 6 and down >= ink.line_height(font)
         return room and self.numbers.block == (1, 1)
 
-    def _draw_numbers(self, painter: QPainter, exposed: QRectF) -> None:
+    def draw_numbers(self, painter: QPainter, exposed: QRectF) -> None:
         """Write the values into cells that are large enough."""
         if not self.numbers_fit:
             return
         font = theme.current().font("number")
-        part = self._pixels_in(exposed)
+        part = self.pixels_in(exposed)
         values, pixels, top, left = (
             self.numbers.values[part],
             self.numbers.colours()[part],

@@ -52,6 +52,12 @@ class HeadMap(TurnedMap):
 class BoxMarks(Marks):
     """Boxes around the selected cell and the one that is pointed at."""
 
+    def mark(self, selected: tuple[int, int], hovered: tuple[int, int]) -> None:
+        """Move them."""
+        for cell in {self.selected, self.hovered, selected, hovered}:
+            self.update(self.box.cell_rect(*cell).adjusted(-3, -3, 3, 3))
+        self.selected, self.hovered = selected, hovered
+
     def draw_lines(self, painter: QPainter) -> None:
         """Draw them."""
         look = theme.current()

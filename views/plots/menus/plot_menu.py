@@ -14,8 +14,11 @@ from shiboken6 import isValid
 from ropewalk.views.plots.charts.plot import Plot
 from ropewalk.views.plots.lines import LinesView
 from ropewalk.views.plots.plot_view import PlotView
+from ropewalk.views.plots.survey.error_table import ErrorTable
+from ropewalk.views.plots.survey.example_list import ExampleList
 
 Cell = tuple[int, int] | None
+Served = PlotView | ErrorTable | ExampleList
 
 
 class PlotMenu(QMenu):
@@ -28,18 +31,18 @@ class PlotMenu(QMenu):
     """
 
     exported = Signal(object)
-    kinds: tuple[type[PlotView], ...] = (Plot, LinesView)
+    kinds: tuple[type[Served], ...] = (Plot, LinesView, ErrorTable, ExampleList)
     """What it is the menu of."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self.setToolTipsVisible(True)
-        self._plot: PlotView | None = None
+        self._plot: Served | None = None
         self.begin()
         self.add("Copy as a picture", _copy_picture, "What is seen here on the clipboard")
         self.add("Export…", self.exported.emit, "Save this panel as a picture, its numbers, or a film")
         self.addSeparator()
-        self.add(
+        self.all_seen = self.add(
             "View all", lambda plot: plot.view_all(), "Show all that there is; in a plot a double click does it too"
         )
 
@@ -63,8 +66,9 @@ class PlotMenu(QMenu):
     def offer(self, plot: Any, cell: Cell = None) -> None:
         """Say what can be done with a plot."""
         self._plot = plot
+        self.all_seen.setVisible(isinstance(plot, PlotView))  # a list is scrolled
 
-    def _open(self, plot: PlotView, cell: Cell, at: QPoint) -> None:
+    def _open(self, plot: Served, cell: Cell, at: QPoint) -> None:
         self.offer(plot, cell)
         self.popup(at)
 
@@ -73,12 +77,12 @@ class PlotMenu(QMenu):
             act(self._plot)
 
 
-def _copy_numbers(plot: Plot | LinesView) -> None:
+def _copy_numbers(plot: Plot | LinesView | ErrorTable | ExampleList) -> None:
     table = plot.table()
     rows = zip(*(column for _, column in table), strict=True)
     lines = ["\t".join(name for name, _ in table), *("\t".join(map(str, row)) for row in rows)]
     QGuiApplication.clipboard().setText("\n".join(lines))
 
 
-def _copy_picture(plot: PlotView) -> None:
+def _copy_picture(plot: Served) -> None:
     QGuiApplication.clipboard().setImage(plot.picture())

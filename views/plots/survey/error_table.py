@@ -117,7 +117,7 @@ class ErrorModel(QAbstractTableModel):
         values = {ERROR: self.errors, COUNT: self.counts.astype(np.float64), HEAD: places.astype(np.float64)}
         keys = values.get(self.by, self.means)
         others = ~np.isin(places, np.fromiter(self.chosen, np.intp))
-        self.order = np.lexsort((places, -keys if self.down else keys, np.isnan(keys), others))
+        self.order = np.lexsort((places, -keys if self.down else keys, others))  # which puts NaN last either way
         self.rows = np.argsort(self.order)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own signature

@@ -49,6 +49,8 @@ from ropewalk.views.style.lettering import face
 Index = QModelIndex | QPersistentModelIndex
 LETTERS: Final = 400
 """Letters that are looked at on either side of a token: more never fit in a line."""
+KEPT: Final = 1024
+"""Excerpts that are kept: a window that is made larger asks for many."""
 LARGEST: Final = 0.35
 """Of the width, what the query or the key has at most; a longer one is cut."""
 SIGNS: Final = {"\n": "⏎", "\r": "⏎", "\t": "⇥"}
@@ -89,7 +91,7 @@ class Excerpt(NamedTuple):
 
 def plain(text: str) -> str:
     """Write a stranger's text on one line: what has no picture, or would turn the line around, is named."""
-    return "".join(_drawn(letter) for letter in text)
+    return text if text.isprintable() else "".join(_drawn(letter) for letter in text)
 
 
 def _drawn(letter: str) -> str:
@@ -148,12 +150,23 @@ class ExampleModel(QAbstractListModel):
     def __init__(self, parent: QWidget) -> None:
         super().__init__(parent)
         self.examples: tuple[ExampleText, ...] = ()
+        self._excerpts: dict[tuple[int, str, int], Excerpt] = {}
 
     def show(self, examples: Sequence[ExampleText]) -> None:
         """Take others."""
         self.beginResetModel()
         self.examples = tuple(examples)
+        self._excerpts.clear()
         self.endResetModel()
+
+    def excerpt(self, place: int, font: QFont, width: int) -> Excerpt:
+        """What is written of an example, found once for a font and a width."""
+        asked = place, font.key(), width
+        if asked not in self._excerpts:
+            if len(self._excerpts) > KEPT:
+                self._excerpts.clear()
+            self._excerpts[asked] = excerpt_of(self.examples[place], font, width)
+        return self._excerpts[asked]
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - Qt's own signature
         """Return how many there are."""
@@ -205,12 +218,12 @@ class ExampleDelegate(QStyledItemDelegate):
         font = look.font("number")
         ink.draw_text(painter, inner, value, font, look.text, ink.RIGHT)
         inner.setRight(inner.right() - ink.text_width(font, value) - look.grid(1.5))
-        self._write(painter, inner, example)
+        self._write(painter, inner, index.row())
         painter.restore()
 
-    def _write(self, painter: QPainter, box: QRectF, example: ExampleText) -> None:
+    def _write(self, painter: QPainter, box: QRectF, place: int) -> None:
         look, font = theme.current(), theme.current().font("body")
-        said = excerpt_of(example, font, box.width())
+        said = self.model.excerpt(place, font, int(box.width()))
         layout = QTextLayout(said.text, font)
         option = QTextOption()
         option.setWrapMode(QTextOption.WrapMode.NoWrap)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
 from ropewalk.model.readings.records import Bools, Doubles, Floats
@@ -58,20 +59,19 @@ class StatisticMarks(BoxMarks):
 
     numbers: PaleData
 
-    def draw_lines(self, painter: QPainter) -> None:
-        """Draw them."""
-        if self.numbers.strong is not None and not self.numbers_fit and self.box.step >= DOTTED:
-            painter.save()
-            painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-            painter.setPen(theme.current().panel)
-            painter.setBrush(theme.current().text)
-            radius = min(self.box.step / 5, theme.current().grid(0.375))
-            for row, column in np.argwhere(self.numbers.told).tolist():
-                centre = self.box.cell_rect(row, column).center()
-                if self.area.contains(centre):
-                    painter.drawEllipse(centre, radius, radius)
-            painter.restore()
-        super().draw_lines(painter)
+    def draw_numbers(self, painter: QPainter, exposed: QRectF) -> None:
+        """Write them, or draw dots where there is not room for them."""
+        super().draw_numbers(painter, exposed)
+        if self.numbers.strong is None or self.numbers_fit or self.box.step < DOTTED:
+            return
+        part, radius = self.pixels_in(exposed), min(self.box.step / 6, theme.current().grid(0.375))
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(theme.current().text)
+        first, (across, down) = self.box.cell_rect(part[0].start, part[1].start).center(), self.box.steps
+        for row, column in np.argwhere(self.numbers.told[part]).tolist():
+            painter.drawEllipse(first + QPointF(column * across, row * down), radius, radius)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing, False)
 
 
 class StatisticMap(HeadMap):
