@@ -21,7 +21,7 @@ from ropewalk.model.survey import texts
 from ropewalk.model.survey.array_file import ENDING, Axes, read_arrays, write_arrays
 from ropewalk.model.survey.tally import Tally
 from ropewalk.model.survey.texts import SurveyTexts
-from ropewalk.model.whole_file import whole_file
+from ropewalk.model.whole_file import UNFINISHED, whole_file
 
 MANIFEST, SHARDS, TALLY, TEXTS = "manifest.json", "shards", "tally", f"texts{ENDING}"
 AXES: Axes = {**texts.AXES, "values": ("N", "K", "L", "H")}
@@ -166,9 +166,12 @@ def _compared(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {"model": manifest["model"], "corpus": corpus_of(manifest), **manifest["settings"]}
 
 
-def drop_shards(folder: Path) -> None:
-    """Remove what was kept until all was done."""
-    shutil.rmtree(folder / SHARDS, ignore_errors=True)
+def tidy(folder: Path, *, values: bool) -> None:
+    """Remove what a complete survey does not need: what killed processes were writing, and shards without values."""
+    for part in (*folder.glob(UNFINISHED), *(folder / SHARDS).glob(UNFINISHED)):
+        part.unlink()
+    if not values:
+        shutil.rmtree(folder / SHARDS, ignore_errors=True)
 
 
 def _shard_file(folder: Path, number: int) -> Path:

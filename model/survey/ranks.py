@@ -22,7 +22,8 @@ Made = TypeVar("Made")
 PATIENCE = timedelta(days=30)
 """Processes wait for the slowest; torchrun ends all when one ends."""
 PAUSE = timedelta(seconds=0.5)
-TEXTS, DONE = "texts", "done"
+LAST_WORDS = timedelta(seconds=10)
+TEXTS, DONE, SAID = "texts", "done", "said"
 
 
 class EndedElsewhere(SurveyError):
@@ -87,6 +88,16 @@ class Ranks:
         if told[0] is None:
             raise EndedElsewhere if error is None else error
         return told[0][0]
+
+    def said(self) -> None:
+        """Say to the others that why it ends was told."""
+        if self._store is not None:
+            self._store.set(SAID, "")
+
+    def hear(self) -> None:
+        """Wait until another process has told why all end: the first one that ends takes the others with it."""
+        if self._store is not None:
+            self._store.wait([SAID], LAST_WORDS)
 
     def add_texts(self, count: int) -> int:
         """Say that texts were run; returns how many were, by all."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.notebooks.frames import frame
+from ropewalk.model.notebooks.pictures import coloured, head_maps
 from ropewalk.model.survey.comparison import Comparison, comparison_of
 from ropewalk.model.survey.folder import Shard, ShardFiles, committed, corpus_of, read_manifest, read_texts
 from ropewalk.model.survey.statistics import SURVEYED, distance_bins
@@ -91,6 +93,14 @@ class Survey:
     def __repr__(self) -> str:
         return f"<Survey of {self.manifest['model']['name']}: {self.texts} texts, {len(self.names)} statistics>"
 
+    def _repr_html_(self) -> str:
+        """A map of layers and heads for each statistic that a text has a value of."""
+        maps = [(name, self.count(name), self.mean(name)) for name in self.names if self.count(name)]
+        return f"<p>{escape(repr(self))}</p>" + head_maps(
+            (f"{name}, n = {count}", coloured(mean, float(np.nanmin(mean)), float(np.nanmax(mean))))
+            for name, count, mean in maps
+        )
+
     @property
     def texts(self) -> int:
         """How many texts were run."""
@@ -167,16 +177,23 @@ class Survey:
         mean, error = self._tally.distance_mean, self._tally.distance_error
         return MeanMap(ranges, mean[:, layer, number], error[:, layer, number], self._tally.mean_maps[layer, number])
 
-    def compare(self, other: Survey) -> Comparison:
+    def compare(self, other: Survey, statistics: Sequence[str] | None = None) -> Comparison:
         """How much every head of another survey of the same texts differs from here, paired by text.
+
+        Parameters
+        ----------
+        statistics
+            Which; all that both have when not given.
 
         Raises
         ------
         SurveyError
             For a survey of other texts, or of a model with other heads.
         """
-        self._check_pairs_with(other)
-        names = [name for name in self.names if name in other.names]
+        self.check_pairs_with(other)
+        if not all(one.manifest["settings"]["values"] for one in (self, other)):
+            raise SurveyError("The values of single texts were left out of a survey, so it cannot be compared by text.")
+        names = [name for name in self.names if name in other.names] if statistics is None else statistics
         mine, theirs = ([survey._at(name) for name in names] for survey in (self, other))
 
         def differences() -> Iterator[Doubles]:
@@ -190,13 +207,18 @@ class Survey:
         _, layers, heads = self._tally.sums.shape
         return comparison_of(names, (layers, heads), differences())
 
-    def _check_pairs_with(self, other: Survey) -> None:
+    def check_pairs_with(self, other: Survey) -> None:
+        """Refuse a survey of other texts, or of a model with other heads.
+
+        Raises
+        ------
+        SurveyError
+            With what differs.
+        """
         here, there = ({"corpus": corpus_of(one.manifest), **one.manifest["settings"]} for one in (self, other))
         for name in ("corpus", "tokens", "limit", "seed", "windows", "column"):
             if here[name] != there[name]:
                 raise SurveyError(f"The two surveys are of other texts: their {name} differs.")
-        if not (here["values"] and there["values"]):
-            raise SurveyError("The values of single texts were left out of a survey, so it cannot be compared by text.")
         if self._tally.sums.shape[1:] != other._tally.sums.shape[1:]:
             raise SurveyError("The two surveys are of models with other layers or heads, so no head has a partner.")
 

@@ -28,10 +28,10 @@ from ropewalk.model.survey.folder import (
     begin,
     check_there,
     committed,
-    drop_shards,
     keep_one,
     read_manifest,
     tally_file,
+    tidy,
     write_manifest,
     write_shard,
     write_texts,
@@ -206,6 +206,7 @@ def _gone_on_with(folder: Path, manifest: dict[str, Any], total: Tally) -> set[i
     """Begin or go on: add what was committed to a tally, and say which shards that is of; None where all is done."""
     begin(folder, manifest)
     if read_manifest(folder).get("complete"):
+        tidy(folder, values=manifest["settings"]["values"])
         return None
     done = set[int]()
     for tally, shards in committed(folder).values():
@@ -231,8 +232,7 @@ def _finish(folder: Path, total: Tally, shards: Iterable[int], manifest: dict[st
     write_texts(folder, texts)
     write_tables(folder, total, manifest["settings"]["statistics"], texts)
     write_manifest(folder, manifest)
-    if not manifest["settings"]["values"]:
-        drop_shards(folder)
+    tidy(folder, values=manifest["settings"]["values"])
 
 
 def _check(**numbers: Any) -> None:
