@@ -31,12 +31,12 @@ from ropewalk.model.engine.requests import (
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.readings.records import Bools, Doubles
 from ropewalk.model.survey.records import (
+    SeriesOverview,
     SurveyDifference,
     SurveyedStatistic,
     SurveyExample,
     SurveyHead,
     SurveyOverview,
-    SurveySeries,
 )
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.resources import resource
@@ -95,6 +95,8 @@ class Surveys(QObject):
         Another survey, another comparison or another step: all of it is drawn anew.
     chosen()
         Another statistic or head, or other heads of the lasso.
+    pointed(layer, head)
+        The pointer is over a head in one of the pictures; −1 and −1 when it left.
     head_read()
         What there is of the chosen head has come.
     running_changed()
@@ -107,6 +109,7 @@ class Surveys(QObject):
 
     changed = Signal()
     chosen = Signal()
+    pointed = Signal(int, int)
     head_read = Signal()
     running_changed = Signal()
     visited = Signal(object)
@@ -127,7 +130,7 @@ class Surveys(QObject):
         self._opened: OpenedFolder | None = None
         self._other: OpenedFolder | None = None
         self.difference: SurveyDifference | None = None
-        self.series: SurveySeries | None = None
+        self.series: SeriesOverview | None = None
         self.step = 0
         """Which survey of the series is shown."""
         self.statistic, self.across = "", ""
@@ -446,9 +449,9 @@ class Surveys(QObject):
             return opened
         return (yield from self._opening(opened.overview.folder))
 
-    def _opening_series(self, folders: Sequence[str]) -> Calls[tuple[SurveySeries, OpenedFolder]]:
+    def _opening_series(self, folders: Sequence[str]) -> Calls[tuple[SeriesOverview, OpenedFolder]]:
         connection = self._connection()
-        series: SurveySeries = yield from self._asked(ReadSeries(tuple(folders)), connection)
+        series: SeriesOverview = yield from self._asked(ReadSeries(tuple(folders)), connection)
         return series, (yield from self._opening(series.folders[-1]))
 
     def _comparing(
@@ -465,7 +468,7 @@ class Surveys(QObject):
         self._other = self.difference = None
         self._begin()
 
-    def _take_series(self, read: tuple[SurveySeries, OpenedFolder]) -> None:
+    def _take_series(self, read: tuple[SeriesOverview, OpenedFolder]) -> None:
         self.series, self._opened = read
         self.step = len(self.series.steps) - 1
         self._other = self.difference = None

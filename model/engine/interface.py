@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ropewalk.model.engine.requests import RunSurvey
     from ropewalk.model.lessons.models import LessonModel
     from ropewalk.model.lessons.toy_spec import ToySpec
-    from ropewalk.model.survey.records import SurveyedStatistic, SurveySeries
+    from ropewalk.model.survey.records import SeriesOverview, SurveyedStatistic
 
 TRANSFORMERS_LACKS: Final[frozenset[Capability]] = frozenset({"replay", "unembedding", "rotation"})
 """What a model that transformers runs does not let be done with it."""
@@ -242,7 +242,7 @@ class Engine(Protocol):
     def open_survey(self, folder: str) -> Generator[Progress, None, Any]:
         """Open a survey's folder; what comes back answers about its heads."""
 
-    def open_series(self, folders: Sequence[str]) -> Generator[Progress, None, SurveySeries]:
+    def open_series(self, folders: Sequence[str]) -> Generator[Progress, None, SeriesOverview]:
         """Read several surveys in a row."""
 
     def survey_statistics(self) -> Generator[Progress, None, tuple[SurveyedStatistic, ...]]:

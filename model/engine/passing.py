@@ -40,7 +40,7 @@ from ropewalk.model.engine.requests import (
 from ropewalk.model.ledger.ledger import ShapeLedger
 from ropewalk.model.progress import Progress
 from ropewalk.model.readings import records
-from ropewalk.model.survey.records import SurveyDifference, SurveyedStatistic, SurveyHead, SurveySeries
+from ropewalk.model.survey.records import SeriesOverview, SurveyDifference, SurveyedStatistic, SurveyHead
 
 PASSING: Final = (
     *(OpenModel, OpenToy, OutlineCheckpoint, RunPrompt, Decode, PutToken, AnswerQuestion, ReadNumbers, FetchTrace),
@@ -56,6 +56,6 @@ PASSING: Final = (
     *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
     records.TrainingHistory,
     *(OpenSurvey, OpenedSurveyFolder, ReadSurveyHead, SurveyHead, CompareSurveys, SurveyDifference, ReadSeries),
-    *(SurveySeries, ListStatistics, tuple[SurveyedStatistic, ...], RunSurvey, Fingerprint),
+    *(SeriesOverview, ListStatistics, tuple[SurveyedStatistic, ...], RunSurvey, Fingerprint),
 )
 """The types of what is asked and given back."""

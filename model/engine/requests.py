@@ -198,7 +198,7 @@ class CompareSurveys:
 
 @dataclass(frozen=True)
 class ReadSeries:
-    """Read the surveys of several folders in a row → ``SurveySeries``."""
+    """Read the surveys of several folders in a row → ``SeriesOverview``."""
 
     folders: tuple[str, ...]
 

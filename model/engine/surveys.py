@@ -11,7 +11,7 @@ from ropewalk.model.engine.requests import RunSurvey
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.options import Options
 from ropewalk.model.progress import Progress, Steps
-from ropewalk.model.survey.records import SurveyedStatistic, SurveySeries
+from ropewalk.model.survey.records import SeriesOverview, SurveyedStatistic
 
 if TYPE_CHECKING:
     from ropewalk.model.notebooks.model import Model
@@ -26,7 +26,7 @@ def open_survey(folder: str) -> Steps[OpenedSurvey]:
     return OpenedSurvey(Path(folder))
 
 
-def open_series(folders: Sequence[str]) -> Steps[SurveySeries]:
+def open_series(folders: Sequence[str]) -> Steps[SeriesOverview]:
     """Read several surveys in a row."""
     from ropewalk.model.survey.reading import series_steps
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -11,17 +10,17 @@ import numpy as np
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.survey.records import (
+    SeriesOverview,
     SurveyDifference,
     SurveyedStatistic,
     SurveyExample,
     SurveyHead,
     SurveyOverview,
-    SurveySeries,
 )
 from ropewalk.model.survey.result import Example, Survey, load_survey
+from ropewalk.model.survey.series import steps_of
 from ropewalk.model.survey.statistics import SURVEYED
-
-STEP = re.compile(r"(\d{1,15})\D*$")
+from ropewalk.model.survey.tally import Doubles
 
 
 def known_statistics() -> tuple[SurveyedStatistic, ...]:
@@ -88,40 +87,33 @@ class OpenedSurvey:
         )
 
 
-def series_steps(folders: Sequence[str]) -> Steps[SurveySeries]:
-    """Read surveys one after the other, and keep their means alone.
+def series_steps(folders: Sequence[str]) -> Steps[SeriesOverview]:
+    """Read surveys of the same texts one after the other, and keep their means alone.
 
     Raises
     ------
     SurveyError
-        Where they are of models with other heads, or have no statistic in common.
+        Where they are of other texts or of models with other heads, or have no statistic in common.
     """
-    names: tuple[str, ...] = ()
-    counts: dict[str, int] = {}
-    read: list[tuple[int, str, dict[str, tuple[np.ndarray, np.ndarray]]]] = []
+    first: Survey | None = None
+    read: list[dict[str, tuple[int, Doubles, Doubles]]] = []
     for done, folder in enumerate(folders):
         yield Progress(done, len(folders), "Reading the surveys")
         one = load_survey(folder)
-        names = tuple(name for name in names if name in one.names) if done else one.names
-        counts = {name: min(counts.get(name, one.count(name)), one.count(name)) for name in names}
-        found = STEP.search(Path(folder).name)
-        numbers = {name: (one.mean(name), one.error(name)) for name in one.names}
-        read.append((int(found[1]) if found else -1, folder, numbers))
-    if len({read_one[2][name][0].shape for read_one in read for name in read_one[2]}) > 1:
-        raise SurveyError("The surveys are of models with other layers or heads, so they are no series.")
+        first = first or one
+        first.check_pairs_with(one)
+        read.append({name: (one.count(name), one.mean(name), one.error(name)) for name in one.names})
+    names = [name for name in read[0] if all(name in one for one in read)]
     if not names:
         raise SurveyError("The surveys have no statistic in common, so they are no series.")
-    steps = [step for step, *_ in read]
-    if -1 in steps or len(set(steps)) < len(steps):
-        steps = list(range(len(read)))
-    order = sorted(range(len(read)), key=lambda at: steps[at])
-    mean, error = (np.array([[read[at][2][name][part] for name in names] for at in order]) for part in (0, 1))
-    return SurveySeries(
-        tuple(read[at][1] for at in order),
+    steps = steps_of([Path(folder) for folder in folders])
+    order = sorted(range(len(steps)), key=lambda at: steps[at])
+    return SeriesOverview(
+        tuple(folders[at] for at in order),
         tuple(steps[at] for at in order),
-        tuple(_statistic(name, counts[name]) for name in names),
-        mean,
-        error,
+        tuple(_statistic(name, min(one[name][0] for one in read)) for name in names),
+        np.array([[read[at][name][1] for name in names] for at in order]),
+        np.array([[read[at][name][2] for name in names] for at in order]),
     )
 
 
@@ -129,5 +121,5 @@ def _example(one: Example) -> SurveyExample:
     return SurveyExample(one.text, one.query, one.key, one.value, one.of.tokens)
 
 
-def _of_all(survey: Survey, names: Iterable[str]) -> tuple[np.ndarray, np.ndarray]:
+def _of_all(survey: Survey, names: Iterable[str]) -> tuple[Doubles, Doubles]:
     return np.array([survey.mean(name) for name in names]), np.array([survey.error(name) for name in names])

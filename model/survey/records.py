@@ -125,7 +125,7 @@ class SurveyDifference:
 
 
 @dataclass(frozen=True, eq=False)
-class SurveySeries:
+class SeriesOverview:
     """Surveys of one corpus in a row, such as those of a training run's checkpoints.
 
     Attributes

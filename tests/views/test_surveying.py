@@ -14,9 +14,12 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QPushButton
 from pytestqt.qtbot import QtBot
 
+from ropewalk.app.files import survey_numbers
 from ropewalk.model.notebooks.model import open as open_model
 from ropewalk.model.survey.result import load_survey
 from ropewalk.model.survey.running import survey
+from ropewalk.views.files import pictures
+from ropewalk.views.files.export_dialog import SurveyPage
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.survey_examples import SurveyExamplesPanel
 from ropewalk.views.panels.survey_head import SurveyHeadPanel
@@ -121,7 +124,8 @@ def test_a_click_on_the_map_chooses_a_head_everywhere(window: MainWindow, show: 
     assert panel.map.marked == (1, 3)
     assert scatter.plot.selected == 1 * 4 + 3
     assert head.subtitle.text().startswith("L1H3 · ")
-    assert np.array_equal(head.bars.heights, truth.mean_map((1, 3)).share)
+    share = truth.mean_map((1, 3)).share
+    assert np.array_equal(head.bars.heights, share[share > 0]), "no text is as long as what is left out"
     assert panel.map.number(1, 3) == pytest.approx(truth.mean("induction")[1, 3])
     QTest.keyClick(panel.map, Qt.Key.Key_Up)
     snapshot.wait_until_drawn(window)
@@ -180,22 +184,21 @@ def test_two_surveys_are_compared_from_the_menu(window: MainWindow, show: Show, 
 def test_a_series_has_a_slider_and_plays(window: MainWindow, show: Show, series: Path) -> None:
     panel = show(series)
     motion.choose("full")
-    assert panel.series.isVisible()
-    assert panel.step_label.text() == "200"
-    panel.slider.setFocus()
-    QTest.keyClick(panel.slider, Qt.Key.Key_Left)
+    film = panel.film
+    assert film.isVisible()
+    assert film.label.text() == "200"
+    QTest.keyClick(film.slider, Qt.Key.Key_Left)
     snapshot.wait_until_drawn(window)
-    assert panel.slider.value() == 1
     truth = load_survey(series / "step-100").mean(panel.surveys.statistic)
     assert panel.map.number(1, 1) == pytest.approx(truth[1, 1])
     levels = panel.map.levels
-    panel.slider.setValue(panel.slider.maximum())
+    film.go(2)
     assert panel.map.levels == levels, "all steps have one scale"
-    QTest.mouseClick(panel.play_button, Qt.MouseButton.LeftButton)
-    assert (panel.slider.value(), panel.play_button.text()) == (0, "Pause")
-    panel.timer.timeout.emit()
-    panel.timer.timeout.emit()
-    assert (panel.slider.value(), panel.play_button.text()) == (2, "Play")
+    QTest.mouseClick(film.play_button, Qt.MouseButton.LeftButton)
+    assert (panel.surveys.step, film.play_button.text()) == (0, "Pause")
+    film.timer.timeout.emit()
+    film.timer.timeout.emit()
+    assert (panel.surveys.step, film.play_button.text()) == (2, "Play")
     snapshot.wait_until_drawn(window)
 
 
@@ -324,3 +327,37 @@ def test_an_example_opens_at_its_cell_and_back_returns(tmp_path: Path, bundled_s
             assert run_of(window).run_id == before.run_id
             assert (surveys.head, surveys.lasso) == ((1, 2), frozenset({(1, 2), (0, 0)}))
             assert (session.selection.now.layer, session.selection.now.head) == (1, 2)
+
+
+def test_a_figure_and_its_numbers_say_which_survey_they_are_of(
+    qtbot: QtBot, window: MainWindow, show: Show, folder: Path, tmp_path: Path
+) -> None:
+    show(folder)
+    exporter, saved = window.files.exporter, list[Path]()
+    exporter.saved.connect(saved.append)
+    about = exporter.about("survey_heads")
+    assert dict(about.lines)["Fingerprint"] == "f"
+    assert "Prompt" not in dict(about.lines), "the run on screen has nothing to do with it"
+    figure = exporter.figure("survey_heads")
+    assert figure is not None
+    assert figure.caption == "Surveyed heads: induction · mean over 12 texts · plain · plain · Ropewalk"
+    svg = next(one for one in pictures.FORMATS if one.name == "svg")
+    exporter.picture("survey_scatter", svg, tmp_path / "scatter.svg")
+    qtbot.waitUntil(lambda: len(saved) == 1)
+    assert "induction" in (tmp_path / "scatter.svg").read_text(encoding="utf-8")
+    dialog = window.files.export("survey_table")
+    dialog.what.setCurrentIndex(dialog.what.findText("Numbers of the survey"))
+    page = cast("SurveyPage", dialog.page)
+    truth = load_survey(folder)
+    lengths = {"statistic": 12, "heads": 12 * len(truth.names), "map": 32 * 33 // 2, "examples": 5}
+    for place, one in enumerate(survey_numbers.TABLES):
+        page.table.setCurrentIndex(place)
+        path = tmp_path / f"{page.stem()}.csv"
+        page.save(dialog.chosen(), path)
+        qtbot.waitUntil(path.exists)
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("# ")]
+        assert lines[0].replace('"', "").split(",") == list(one.columns)
+        assert len(lines) - 1 == lengths.get(one.name, len(truth.mean_map((0, 0)).ranges))
+    dialog.close()
+    first = (tmp_path / "survey_statistic.csv").read_text(encoding="utf-8").splitlines()[-12].split(",")
+    assert float(first[3]) == truth.mean("induction")[0, 0]

@@ -246,6 +246,11 @@ class Panel(QWidget):
         return f"{self.title}: {self.subtitle.text()}"
 
     @property
+    def figure_lines(self) -> tuple[tuple[str, str], ...]:
+        """What a file says of where its picture comes from, as (name, text), where that is not the run on screen."""
+        return ()
+
+    @property
     def figure_legend(self) -> tuple[Mark, ...]:
         """The marks that are explained under it."""
         return self.legend

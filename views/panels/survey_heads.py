@@ -7,19 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from PySide6.QtCore import Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.jobs import JobProgress
 from ropewalk.app.session.surveys import SIGNIFICANT
 from ropewalk.model.survey.records import SurveyOverview
-from ropewalk.views.panels.panel import ElidedLabel, Mark, plain_label
+from ropewalk.views.panels.panel import ElidedLabel, Mark
 from ropewalk.views.panels.survey_panel import StatisticBox, SurveyPanel, told
-from ropewalk.views.plots.arrow_keys import ArrowSlider
+from ropewalk.views.plots.film_bar import FilmBar
 from ropewalk.views.plots.maps.levels import Levels
 from ropewalk.views.plots.survey.statistic_map import StatisticMap
-from ropewalk.views.style import motion, theme, wording
+from ropewalk.views.style import theme, wording
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -53,7 +52,10 @@ class SurveyHeadsPanel(SurveyPanel):
         self.map = StatisticMap()
         self.map.form.largest = LARGEST
         self._shown = ""
+        self._filmed: object = None
         self.hear(self.map.chosen, session.surveys.choose_head)
+        self.map.entered.connect(session.surveys.pointed)
+        session.surveys.pointed.connect(self.map.point)
         self.statistic = StatisticBox("Statistic of the heads")
         self.statistic.wanted.connect(session.surveys.choose_statistic)
         self.more = QToolButton()
@@ -68,37 +70,20 @@ class SurveyHeadsPanel(SurveyPanel):
         self.head_row.addWidget(self.more)
         self.with_body = (self.statistic, self.more)
         self.compared, self.formula = ElidedLabel(), ElidedLabel()
-        self._make_series()
+        self.film = FilmBar("Survey of the series", "Which survey of the series is shown")
+        self.film.timer.setInterval(self.INTERVAL)
+        self.film.moved.connect(session.surveys.step_to)
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(theme.GRID // 2)
         layout.addWidget(self.map, 1)
         layout.addWidget(self.compared)
         layout.addWidget(self.formula)
-        layout.addWidget(self.series)
+        layout.addWidget(self.film)
         self._make_start()
         self._make_run()
         self.explain(NOTHING)
         self._show_run(None)
-
-    def _make_series(self) -> None:
-        self.series = QWidget()
-        self.play_button = QPushButton("Play")
-        self.play_button.setToolTip("Play the surveys of the series one after the other")
-        self.play_button.clicked.connect(self.toggle)
-        self.slider = ArrowSlider(Qt.Orientation.Horizontal)
-        self.slider.setAccessibleName("Survey of the series")
-        self.slider.setToolTip("Which survey of the series is shown; the arrow keys go from one to the next")
-        self.slider.setPageStep(1)
-        self.slider.valueChanged.connect(self.session.surveys.step_to)
-        self.step_label = plain_label("", "number")
-        row = QHBoxLayout(self.series)
-        row.setContentsMargins(0, 0, 0, 0)
-        for widget in (self.play_button, self.slider, self.step_label):
-            row.addWidget(widget, 1 if widget is self.slider else 0)
-        self.timer = QTimer(self)
-        self.timer.setInterval(self.INTERVAL)
-        self.timer.timeout.connect(self.advance)
 
     def _make_start(self) -> None:
         """What is offered where no survey is open."""
@@ -224,55 +209,27 @@ class SurveyHeadsPanel(SurveyPanel):
     def theme_changed(self) -> None:
         """Repaint in the theme in use."""
         self.map.theme_changed()
+        self.film.theme_changed()
         self.bar.setFixedHeight(theme.current().grid(1))
 
     def close_down(self) -> None:
         """Stop playing."""
         super().close_down()
-        self.timer.stop()
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        """Stop playing when nobody sees it."""
-        self.pause()
-        super().hideEvent(event)
+        self.film.pause()
 
     # A series ---------------------------------------------------------------------------------------------------------
 
     def _show_series(self) -> None:
         series, step = self.surveys.series, self.surveys.step
-        self.series.setVisible(series is not None)
+        self.film.setVisible(series is not None)
         if series is None:
-            self.pause()
-            return
-        self.slider.blockSignals(True)
-        self.slider.setMaximum(len(series.steps) - 1)
-        self.slider.setValue(step)
-        self.slider.blockSignals(False)
-        self.step_label.setText(f"{series.steps[step]:,}")
-
-    def toggle(self) -> None:
-        """Play from the start or go on, or pause; where things shall not move, go to where it ends."""
-        if self.timer.isActive():
-            self.pause()
-        elif self.surveys.series is not None:
-            if motion.reduced():
-                self.slider.setValue(self.slider.maximum())
-                return
-            if self.slider.value() == self.slider.maximum():
-                self.slider.setValue(0)
-            self.timer.start()
-            self.play_button.setText("Pause")
-
-    def pause(self) -> None:
-        """Stop where it is."""
-        self.timer.stop()
-        self.play_button.setText("Play")
-
-    def advance(self) -> None:
-        """Show the next survey; stop at the last."""
-        self.slider.setValue(self.slider.value() + 1)
-        if self.slider.value() == self.slider.maximum():
-            self.pause()
+            self.film.pause()
+        elif self._filmed is not series:
+            self._filmed = series
+            self.film.blockSignals(True)
+            self.film.set_names([f"{one:,}" for one in series.steps])
+            self.film.go(step)
+            self.film.blockSignals(False)
 
     # One that runs ----------------------------------------------------------------------------------------------------
 

@@ -53,6 +53,11 @@ class SurveyPanel(Panel):
     def show_read(self) -> None:
         """Draw what there is of the chosen head."""
 
+    @property
+    def figure_lines(self) -> tuple[tuple[str, str], ...]:
+        """Which survey it is of."""
+        return survey_lines(self.surveys)
+
     # How it works -----------------------------------------------------------------------------------------------------
 
     @property
@@ -96,6 +101,20 @@ class SurveyPanel(Panel):
         """Say that there is none, where one could not be read."""
         if self.surveys.now is None and self.on_screen and not self._closed:
             self.refresh()
+
+
+def survey_lines(surveys: Surveys) -> tuple[tuple[str, str], ...]:
+    """What a file says of the survey that is shown, as (name, text)."""
+    now, other, statistic = surveys.now, surveys.other, surveys.titled(surveys.statistic)
+    if now is None:
+        return ()
+    lines = [("Model", now.model), ("Fingerprint", now.fingerprint), ("Texts", f"{now.texts:,} of {now.wanted:,}")]
+    lines += [("Survey", now.folder), ("Statistic", told(statistic)), ("Head", wording.head_name(*surveys.head))]
+    if other is not None:
+        lines += [("Compared with", f"{other.model}, {other.folder}"), ("Compared model", other.fingerprint)]
+    if surveys.series is not None:
+        lines.append(("Step", str(surveys.series.steps[surveys.step])))
+    return tuple((name, text) for name, text in lines if text)
 
 
 class StatisticBox(QComboBox):

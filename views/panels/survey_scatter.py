@@ -29,6 +29,8 @@ class SurveyScatterPanel(SurveyPanel):
         self.plot.setToolTip("Each dot is a head. Click one to choose it; drag around some to see them in the table.")
         self.hear(self.plot.picked, self._pick)
         self.hear(self.plot.lassoed, self._lasso)
+        self.hear(self.plot.pointed, lambda place: session.surveys.pointed.emit(*self._head_of(place)))
+        session.surveys.pointed.connect(self._point)
         self.up, self.across = StatisticBox("Statistic that goes up"), StatisticBox("Statistic that goes across")
         self.up.wanted.connect(session.surveys.choose_statistic)
         self.across.wanted.connect(session.surveys.choose_across)
@@ -73,8 +75,15 @@ class SurveyScatterPanel(SurveyPanel):
         """Repaint in the theme in use."""
         self.plot.theme_changed()
 
+    def _head_of(self, place: int) -> tuple[int, int]:
+        return divmod(place, self.surveys.shape[1]) if place >= 0 else (-1, -1)
+
     def _pick(self, place: int) -> None:
-        self.surveys.choose_head(*divmod(place, self.surveys.shape[1]))
+        self.surveys.choose_head(*self._head_of(place))
 
     def _lasso(self, places: list[int]) -> None:
-        self.surveys.choose_heads(frozenset(divmod(place, self.surveys.shape[1]) for place in places))
+        self.surveys.choose_heads(frozenset(map(self._head_of, places)))
+
+    def _point(self, layer: int, head: int) -> None:
+        """Mark the head that is pointed at in the map."""
+        self.plot.point(layer * self.surveys.shape[1] + head if layer >= 0 else -1)
