@@ -143,6 +143,7 @@ class Session(QObject):
         self.checkpoints = Checkpoints(self, self.engines, self.beside, downloads, parent=self)
         self.surveys = Surveys(self, lambda owner: light(owner, ""), self.local, surveying, self.scenes, parent=self)
         self.model_changed.connect(self.surveys.follow_model)
+        self.run_changed.connect(self.surveys.follow_run)
 
     # What is known ------------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ looked at; one that runs has another, so that the engine stays free. Nothing her
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from ropewalk.app.session.context import SessionContext
     from ropewalk.app.session.selected import Selection
     from ropewalk.app.session.state import Scenes, SessionState
-    from ropewalk.model.readings.records import ModelCard
+    from ropewalk.model.readings.records import ModelCard, Run
 
 Heads: TypeAlias = frozenset[tuple[int, int]]
 
@@ -146,6 +146,8 @@ class Surveys(QObject):
         """The survey that comes with Ropewalk; None once it has been opened."""
         self._stopped: RunSurvey | None = None
         """What runs, or has run and did not come to its end."""
+        self.finished = ""
+        """The folder of a survey that has run and was not opened yet, for another one is looked at."""
         self.is_model: bool | None = None
         """Whether the open model is the one that was surveyed; None until that is known."""
         self._rest = QTimer(self)
@@ -233,6 +235,7 @@ class Surveys(QObject):
 
     def open(self, *paths: str) -> None:
         """Open a survey's folder; several, or one that holds several, are a series, of which the last is shown."""
+        self.finished = ""
         folders = [folder for path in paths for folder in surveys_in(path) or (path,)]
         if len(folders) == 1:
             self._submit("survey", self._opening(folders[0]), self._take, f"Reading {Path(folders[0]).name}")
@@ -316,14 +319,16 @@ class Surveys(QObject):
         now, model_handle = self.now, self._session.model_handle
         if now is None:
             return
-        if model_handle is None or model_handle.origin is not None or not now.fingerprint:
+        if not now.fingerprint:
+            self._say("This survey does not say which checkpoint it is of, so its texts cannot be opened in one.")
+        elif model_handle is None or model_handle.origin is not None:
             self._say(self._to_open(now))
         elif self.is_model is None:
-            self._ask_model(lambda: self.open_example(example) if self.is_model is not None else None)
+            self._ask_model(lambda: self.open_example(example))
         elif not self.is_model:
             self._say(self._to_open(now))
         else:
-            (layer, head), before = self.head, self._scenes.keep()
+            (layer, head), before = self.head, self._scenes.keep() if self.visit is None else self.visit.before
             place = {"layer": layer, "head": head, "query": example.query, "key": example.key}
             prompt = Prompt.of_ids(token.id for token in example.tokens)
             visit = Visit(example, self.head, 0, before)
@@ -346,14 +351,13 @@ class Surveys(QObject):
     def _on_visit(self, visit: Visit) -> None:
         run = self._session.run
         assert run is not None
-        before = visit.before if self.visit is None else self.visit.before
-        self.visit = Visit(visit.example, visit.head, run.run_id, before)
+        self.visit = replace(visit, run_id=run.run_id)
         self.visited.emit(self.visit)
 
     @staticmethod
     def _to_open(now: SurveyOverview) -> str:
-        named = f" (fingerprint {now.fingerprint[:12]})" if now.fingerprint else ""
-        return f"This survey is of {now.model}{named}, which is not open; open it (Ctrl+O), then click again."
+        named = f"{now.model} (fingerprint {now.fingerprint[:12]})"
+        return f"This survey is of {named}, which is not open; open it (Ctrl+O), then click again."
 
     # Running one ------------------------------------------------------------------------------------------------------
 
@@ -365,7 +369,7 @@ class Surveys(QObject):
     def run(self, asked: RunSurvey) -> None:
         """Run a survey in a process of its own, or go on with it where its folder has some of it."""
         self._session.settings.remember_survey(asked)
-        self._stopped = asked
+        self._stopped, self.finished = asked, ""
         self._runs.submit(
             "survey",
             Urgency.PREFILL,
@@ -405,9 +409,12 @@ class Surveys(QObject):
         )
 
     def _on_ran(self, asked: RunSurvey) -> None:
-        self._stopped = None
+        self._stopped, now = None, self.now
         self._session.notice(f"The survey in {Path(asked.folder).name} is complete.")
-        self.open(asked.folder)
+        if now is None or now.folder == asked.folder:
+            self.open(asked.folder)
+        else:
+            self.finished = asked.folder
 
     def close(self) -> None:
         """Ask nothing any more."""
@@ -547,6 +554,11 @@ class Surveys(QObject):
 
     # The open model ---------------------------------------------------------------------------------------------------
 
+    def follow_run(self, before: Run | None, after: Run | None) -> None:
+        """Hear that another run is on screen: from there nobody goes back."""
+        if self.visit is not None and after is not None and after.run_id != self.visit.run_id:
+            self.visit = None
+
     def follow_model(self, card: ModelCard | None = None) -> None:
         """Hear that another model is open."""
         self.is_model = None
@@ -558,6 +570,8 @@ class Surveys(QObject):
         model_handle, now = self._session.model_handle, self.now
         if model_handle is None or now is None or not now.fingerprint or model_handle.toy is not None:
             self.is_model = False
+            if then is not None:
+                then()
             return
 
         def work(engine: RemoteEngine) -> Calls[str]:
@@ -570,7 +584,7 @@ class Surveys(QObject):
                     then()
 
         self._session.submit(
-            "survey model", Urgency.COARSE, work, answered, lambda failure: None, what="Looking at the model's files"
+            "survey model", Urgency.COARSE, work, answered, self._session.fail, what="Looking at the model's files"
         )
 
     def _on_selection(self, before: Selection, after: Selection) -> None:

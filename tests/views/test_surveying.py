@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QPushButton
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.files import survey_numbers
+from ropewalk.model.engine.requests import RunSurvey
 from ropewalk.model.notebooks.model import open as open_model
 from ropewalk.model.survey.result import load_survey
 from ropewalk.model.survey.running import survey
@@ -223,6 +224,41 @@ def test_surveys_are_dropped_on_the_window(window: MainWindow, folder: Path, ser
     assert window.session.surveys.series.steps == (0, 200)
 
 
+def test_the_survey_that_comes_along_is_open_at_first_sight(window: MainWindow, folder: Path) -> None:
+    surveys = window.session.surveys
+    window.show_workspace("overview")
+    surveys.bundled = folder
+    window.show_workspace("survey")
+    heads_of(window).refresh()
+    snapshot.wait_until_drawn(window)
+    assert surveys.now is not None
+    assert surveys.now.folder == str(folder)
+    assert surveys.bundled is None, "it is not opened again once it was closed"
+
+
+def test_a_start_with_a_folder_shows_that_survey(window: MainWindow, folder: Path) -> None:
+    window.show_workspace("overview")
+    window.files.begin(str(folder))
+    snapshot.wait_until_drawn(window)
+    assert window.stage.workspace == "survey"
+    assert window.session.surveys.now is not None
+
+
+def test_one_that_ends_while_another_is_looked_at_waits_to_be_opened(
+    qtbot: QtBot, window: MainWindow, show: Show, folder: Path, second: Path
+) -> None:
+    panel, surveys = show(folder), window.session.surveys
+    surveys._on_ran(RunSurvey(None, "cpu", "float32", (), str(second)))
+    surveys.running_changed.emit()
+    assert surveys.now is not None
+    assert surveys.now.folder == str(folder)
+    assert panel.run_label.text() == "The survey in second is complete."
+    QTest.mouseClick(panel.show_button, Qt.MouseButton.LeftButton)
+    snapshot.wait_until_drawn(window)
+    assert surveys.now.folder == str(second)
+    assert panel.running.isHidden()
+
+
 def test_one_is_run_from_the_window_stopped_and_gone_on_with(
     qtbot: QtBot, window: MainWindow, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -250,7 +286,7 @@ def test_one_is_run_from_the_window_stopped_and_gone_on_with(
     qtbot.waitUntil((out / "manifest.json").exists)
     QTest.mouseClick(panel.stop_button, Qt.MouseButton.LeftButton)
     assert not surveys.is_running
-    assert panel.run_label.text() == "This survey was stopped; it goes on where it was."
+    assert panel.run_label.text() == "The survey in out was stopped; it goes on where it was."
     QTest.mouseClick(panel.go_on_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: not surveys.is_running and surveys.now is not None)
     snapshot.wait_until_drawn(window)
@@ -310,6 +346,7 @@ def test_an_example_opens_at_its_cell_and_back_returns(tmp_path: Path, bundled_s
         for place, key, modifier in (
             (1, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier),
             (2, Qt.Key.Key_Escape, Qt.KeyboardModifier.NoModifier),
+            (0, Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier),
         ):
             example = load_survey(bundled_survey).top_examples((1, 2), surveys.statistic)[place]
             row = panel.list.visualRect(panel.list.model().index(place, 0))
@@ -324,6 +361,7 @@ def test_an_example_opens_at_its_cell_and_back_returns(tmp_path: Path, bundled_s
             QTest.keyClick(window, key, modifier)
             snapshot.wait_until_drawn(window)
             assert window.stage.workspace == "survey"
+            assert window.failure.isHidden()
             assert run_of(window).run_id == before.run_id
             assert (surveys.head, surveys.lasso) == ((1, 2), frozenset({(1, 2), (0, 0)}))
             assert (session.selection.now.layer, session.selection.now.head) == (1, 2)

@@ -110,6 +110,9 @@ class SurveyHeadsPanel(SurveyPanel):
         self.bar.setAccessibleName("progress of the survey")
         self.bar.setFixedHeight(theme.current().grid(1))
         self.stop_button, self.go_on_button = QPushButton("Stop"), QPushButton("Go on with it")
+        self.show_button = QPushButton("Open it")
+        self.show_button.setToolTip("Show the survey that is complete, in the place of this one")
+        self.show_button.clicked.connect(lambda: self.surveys.open(self.surveys.finished))
         self.stop_button.setToolTip("Stop the survey; what was finished of it stays, and it goes on from there")
         self.stop_button.clicked.connect(self.session.surveys.stop)
         self.go_on_button.setToolTip("Run the texts that are left, with the same settings")
@@ -120,6 +123,7 @@ class SurveyHeadsPanel(SurveyPanel):
         row.addWidget(self.bar, 1)
         row.addWidget(self.stop_button)
         row.addWidget(self.go_on_button)
+        row.addWidget(self.show_button)
         outer = self.layout()
         assert isinstance(outer, QVBoxLayout)
         outer.addWidget(self.running)
@@ -236,10 +240,12 @@ class SurveyHeadsPanel(SurveyPanel):
     def _show_run(self, progress: JobProgress | None) -> None:
         surveys = self.surveys
         runs, unfinished = surveys.is_running, surveys.unfinished
-        self.running.setVisible(runs or unfinished is not None)
+        finished = "" if runs else surveys.finished
+        self.running.setVisible(runs or unfinished is not None or bool(finished))
+        self.show_button.setVisible(bool(finished))
         for widget in (self.bar, self.stop_button):
             widget.setVisible(runs)
-        self.go_on_button.setVisible(not runs)
+        self.go_on_button.setVisible(not runs and not finished)
         if runs and progress is not None:
             self.bar.setRange(0, progress.total)
             self.bar.setValue(progress.done)
@@ -248,8 +254,11 @@ class SurveyHeadsPanel(SurveyPanel):
         elif runs:
             self.bar.setRange(0, 0)
             self.run_label.setText("Opening the model …")
+        elif finished:
+            self.run_label.setText(f"The survey in {Path(finished).name} is complete.")
         elif unfinished is not None:
-            self.run_label.setText("This survey was stopped; it goes on where it was.")
+            name = Path(unfinished.folder).name
+            self.run_label.setText(f"The survey in {name} was stopped; it goes on where it was.")
 
 
 def _named(one: SurveyOverview, other: SurveyOverview) -> str:

@@ -183,7 +183,8 @@ class PanelWindow(QMainWindow):
             signal.connect(self._place_welcome)
         self.session.run_changed.connect(self._on_run)
         self.session.surveys.visited.connect(self._on_visit)
-        self.session.surveys.returned.connect(partial(self.show_workspace, "survey"))
+        self.session.surveys.returned.connect(self._on_return)
+        self.stage.changed.connect(self._on_workspace)
         self.cards["survey_heads"].when_made(lambda panel: self._on_survey_panel(cast("SurveyHeadsPanel", panel)))
         self._on_run(None, self.session.run)
         for card in self.cards.values():
@@ -375,6 +376,16 @@ class PanelWindow(QMainWindow):
         self.setFocus(Qt.FocusReason.OtherFocusReason)
         name, text = wording.head_name(layer, head), visit.example.text
         self.failure.show_notice(f"Text {text} of the survey in {name}. Alt+← or Esc goes back to the survey.")
+
+    def _on_return(self) -> None:
+        """Show the survey again, as it was left."""
+        self.failure.end_notice()
+        self.show_workspace("survey")
+
+    def _on_workspace(self) -> None:
+        """Whichever way a person goes back to the survey, the run of before is there again."""
+        if self.stage.workspace == "survey":
+            self.session.surveys.come_back()
 
     def _on_survey_panel(self, panel: SurveyHeadsPanel) -> None:
         panel.open_wanted.connect(self.choose_survey)

@@ -166,13 +166,13 @@ class SurveyDialog(QDialog):
             None if is_bundled(handle.card) else handle.card.path,
             handle.card.device,
             handle.card.dtype,
-            tuple(one.strip() for one in self.texts.text().split(";") if one.strip()),
-            str(Path(self.folder.text().strip()).expanduser()) if self.folder.text().strip() else "",
+            tuple(_path(one) for one in self.texts.text().split(";") if one.strip()),
+            _path(self.folder.text()) if self.folder.text().strip() else "",
             self.column.text().strip() or "text",
             self.windows.isChecked(),
             self.limit.value() or None,
             tokens=self.tokens.value(),
-            statistics=() if len(chosen) == len(items) else chosen,
+            statistics=self._wanted if not items else () if len(chosen) == len(items) else chosen,
             options=dict(handle.options),
         )
 
@@ -189,7 +189,7 @@ class SurveyDialog(QDialog):
             return "A survey runs already; stop it, or wait for its end."
         if not asked.texts:
             return "Say which texts: a file with one on each line, or a .jsonl or .parquet file."
-        if missing := next((one for one in asked.texts if not Path(one).expanduser().exists()), ""):
+        if missing := next((one for one in asked.texts if not Path(one).exists()), ""):
             return f"There is no file {missing}."
         checked = any(
             self.statistics.item(row).checkState() == Qt.CheckState.Checked for row in range(self.statistics.count())
@@ -230,6 +230,11 @@ class SurveyDialog(QDialog):
         dialog.setFileMode(mode)
         dialog.finished.connect(dialog.deleteLater)
         return dialog
+
+
+def _path(typed: str) -> str:
+    """What was typed as a whole path."""
+    return str(Path(typed.strip()).expanduser().absolute())
 
 
 def _line(name: str) -> QLineEdit:
