@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import csv
+import hashlib
 import math
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from ropewalk.app.address import head_name
 from ropewalk.app.commands.options import Commands, count, head_address, model_options, names, natural, opened_with
 from ropewalk.app.commands.output import finished, print_table, stoppable
-from ropewalk.app.commands.own_score import ENDING, function_of, said
+from ropewalk.app.commands.own_score import ENDING, function_of, module_of, said
 from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.errors import RopewalkError, SurveyError
 
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from ropewalk.model.survey.ranks import Ranks
     from ropewalk.model.survey.result import Survey
     from ropewalk.model.survey.series import Since, SurveySeries
+    from ropewalk.model.survey.statistics import SurveyStatistic
 
 STAR = "* differs; 5 % of those with a * are expected to be there by chance (Benjamini and Hochberg)"
 TOKENS, TOP = 512, 32
@@ -55,6 +58,13 @@ def declare(commands: Commands) -> None:
     survey.add_argument("--tokens", type=count, default=TOKENS, metavar="N", help=f"tokens of a text ({TOKENS})")
     survey.add_argument("--batch", type=batch, metavar="N", help="texts that run together, or auto (auto)")
     survey.add_argument("--statistics", type=names, metavar="NAME[,NAME]", help="which, or all (all)")
+    survey.add_argument(
+        "--statistic",
+        action="append",
+        default=[],
+        metavar="FILE.py:NAME",
+        help="one of your own besides: a SurveyStatistic; may be given several times",
+    )
     survey.add_argument(
         "--pairs", metavar="FILE.py:FUNCTION", help="a function of tokens and row, or a column: (query, key) cells"
     )
@@ -131,6 +141,7 @@ def _surveyed(parsed: argparse.Namespace, ranks: Ranks) -> Survey:
     """Run it, in this process and those that were started with it."""
     from ropewalk.model.survey.running import survey_steps
 
+    statistics = [*(("all",) if parsed.statistics is None else parsed.statistics), *map(_own, parsed.statistic)]
     return stoppable(
         survey_steps(
             ranks.each(lambda: _opened(parsed, ranks)),
@@ -142,7 +153,7 @@ def _surveyed(parsed: argparse.Namespace, ranks: Ranks) -> Survey:
             seed=parsed.seed,
             tokens=parsed.tokens,
             batch=parsed.batch,
-            statistics=None if parsed.statistics in (None, ("all",)) else parsed.statistics,
+            statistics=statistics,
             pairs=ranks.each(lambda: _pairs(parsed.pairs)),
             top=parsed.top,
             values=not parsed.no_values,
@@ -192,7 +203,38 @@ def _pairs(text: str | None) -> Any:
             raise RopewalkError(f"{name} of {path} failed: {said(error)}.") from error
 
     pairs.__qualname__ = text or ""
+    pairs.__dict__["source"] = _hash_of(Path(path))
     return pairs
+
+
+def _own(text: str) -> SurveyStatistic:
+    """A statistic of a file."""
+    from ropewalk.model.survey.statistics import SurveyStatistic
+
+    path, colon, name = text.rpartition(":")
+    if not colon or not path.endswith(ENDING):
+        raise SurveyError(f"{text!r:.80} names no statistic of a file, such as mine.py:rare.")
+    one = module_of(Path(path)).get(name)
+    if not isinstance(one, SurveyStatistic):
+        there = "is not there" if one is None else f"is of type {type(one).__name__}, not a SurveyStatistic"
+        raise SurveyError(f"{name} of {path} {there}.")
+
+    def guarded(function: Callable[[Any], Any] | None) -> Callable[[Any], Any] | None:
+        def call(given: Any) -> Any:
+            assert function is not None
+            try:
+                return function(given)
+            except (Exception, SystemExit) as error:
+                raise SurveyError(f"{name} of {path} failed: {said(error)}.") from error
+
+        return call if callable(function) else function
+
+    return replace(one, among=guarded(one.among), of_block=guarded(one.of_block), source=_hash_of(Path(path)))
+
+
+def _hash_of(path: Path) -> str:
+    """Of a file's whole code: a function may use all that is there."""
+    return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
 # ----------------------------------------------------------------------------------------------------------------------

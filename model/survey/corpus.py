@@ -146,9 +146,7 @@ class Corpus:
                 raise SurveyError(f"Text {number + 1} has no column {self.pairs!r} of pairs; it has {_named(row)}.")
             given: Any = row[self.pairs]
         else:
-            pieces = [] if self.tokenizer is None else self.tokenizer.describe(ids.tolist())
-            strings = [one.text for one in pieces] or [str(one) for one in ids.tolist()]
-            given = self.pairs(strings, row)
+            given = self.pairs(self._strings(ids), row)
         found = list[tuple[int, int]]()
         for cell in given if given is not None else ():
             query, key = (whole(one) for one in cell) if isinstance(cell, Sequence) and len(cell) == 2 else (None, None)
@@ -157,6 +155,13 @@ class Corpus:
             if max(query, key) < len(ids):  # what lies in the part that is left out
                 found.append((query, key))
         return np.array(sorted(set(found)), np.int64).reshape(-1, 2)
+
+    def _strings(self, ids: Numbers) -> list[str]:
+        """Each token as it stands in the text, its space included; an id without a tokenizer as its number."""
+        if self.tokenizer is None:
+            return [str(one) for one in ids.tolist()]
+        pieces = [self.tokenizer.codec.piece(one) for one in ids.tolist()]
+        return ["" if one is None else one.data.decode("utf-8", "replace") for one in pieces]
 
     # ------------------------------------------------------------------------------------------------------------------
     # Sources

@@ -39,7 +39,7 @@ class ShardFiles(Mapping[int, Shard]):
     """Shards of a folder, each read when it is asked for."""
 
     def __init__(self, folder: Path, numbers: Set[int]) -> None:
-        self._folder, self._numbers = folder, sorted(numbers)
+        self._folder, self._numbers = folder, dict.fromkeys(sorted(numbers))
 
     def __getitem__(self, number: int) -> Shard:
         if number not in self._numbers:

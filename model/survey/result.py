@@ -175,7 +175,7 @@ class Survey:
         layer, number = self._head(head)
         ranges = np.array(distance_bins(1 << (len(self._tally.distances) - 1)))
         mean, error = self._tally.distance_mean, self._tally.distance_error
-        return MeanMap(ranges, mean[:, layer, number], error[:, layer, number], self._tally.mean_maps[layer, number])
+        return MeanMap(ranges, mean[:, layer, number], error[:, layer, number], self._tally.mean_map(layer, number))
 
     def compare(self, other: Survey, statistics: Sequence[str] | None = None) -> Comparison:
         """How much every head of another survey of the same texts differs from here, paired by text.
@@ -225,7 +225,9 @@ class Survey:
     def formula(self, statistic: str) -> str:
         """How a statistic is computed, in words."""
         self._at(statistic)
-        return f"{SURVEYED[statistic].title}: {SURVEYED[statistic].formula}"
+        own = self.manifest["settings"].get("own_statistics", {}).get(statistic)
+        found = vars(SURVEYED[statistic]) if own is None else own
+        return f"{found['title']}: {found['formula']}"
 
     def _at(self, statistic: str) -> int:
         if statistic not in self.names:

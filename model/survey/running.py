@@ -21,6 +21,7 @@ from ropewalk.model.notebooks.model import Model
 from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.notebooks.prompts import batch_of
 from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.model.survey.choosing import chosen_statistics, code_settings
 from ropewalk.model.survey.corpus import Corpus, PairsOf, Texts, batches_of
 from ropewalk.model.survey.folder import (
     Shard,
@@ -39,7 +40,7 @@ from ropewalk.model.survey.folder import (
 from ropewalk.model.survey.ranks import Ranks
 from ropewalk.model.survey.recorder import SurveyRecorder
 from ropewalk.model.survey.result import Survey, load_survey
-from ropewalk.model.survey.statistics import SURVEYED, SurveyStatistic, Text, distance_bins
+from ropewalk.model.survey.statistics import SurveyStatistic, Text, distance_bins
 from ropewalk.model.survey.tables import arrow, write_tables
 from ropewalk.model.survey.tally import Tally
 from ropewalk.model.survey.texts import SurveyTexts
@@ -80,7 +81,7 @@ def survey_steps(
     seed: int = 0,
     tokens: int = TOKENS,
     batch: int | None = None,
-    statistics: Iterable[str] | None = None,
+    statistics: Iterable[str | SurveyStatistic] | None = None,
     pairs: PairsOf | None = None,
     top: int = TOP,
     values: bool = True,
@@ -96,7 +97,8 @@ def survey_steps(
     batch
         Texts that run together; None for as many as are a good size.
     statistics
-        Names of :data:`~model.survey.statistics.SURVEYED`; all that the model can say when not given.
+        Names of :data:`~model.survey.statistics.SURVEYED`, ``all``, and statistics of one's own; all that the model
+        can say when not given.
     top
         How many examples of each head and statistic are kept.
     values
@@ -115,7 +117,8 @@ def survey_steps(
             arrow("parquet")  # before anything is computed
         elif ranks.count > 1:
             raise SurveyError("Several processes keep their survey in a folder; name one with out.")
-        return _chosen(model, statistics, with_pairs=pairs is not None)
+        has_outputs = _decoder_of(model) is not None
+        return chosen_statistics(statistics, model.name, has_outputs=has_outputs, with_pairs=pairs is not None)
 
     chosen = ranks.each(asked)
     tokens = min(tokens, as_run(model.config, interventions).max_position)
@@ -126,9 +129,9 @@ def survey_steps(
         "batch": batch,
         "statistics": [one.name for one in chosen],
         "top": top,
-        "pairs": getattr(pairs, "__qualname__", pairs),
         "values": values,
         "interventions": json.loads(to_json(list(interventions))),
+        **code_settings(chosen, pairs),
     }
     manifest = _manifest(model, corpus, settings)
     shape = len(chosen), model.config.layers, model.config.heads, len(distance_bins(tokens)), top
@@ -246,31 +249,6 @@ def _check_interventions(model: Model, interventions: Sequence[Intervention]) ->
     check_interventions(interventions, model.config)
     if any(isinstance(one, PermuteTokens) for one in interventions):
         raise SurveyError("Texts of many lengths have no order of tokens in common; survey them in their own.")
-
-
-def _chosen(model: Model, names: Iterable[str] | None, *, with_pairs: bool) -> list[SurveyStatistic]:
-    """The statistics that are wanted and can be had."""
-    has_outputs = _decoder_of(model) is not None
-    if names is None:
-        return [
-            one
-            for one in SURVEYED.values()
-            if (has_outputs or not one.of_outputs) and (with_pairs or one.name != "pairs")
-        ]
-    wanted = [names] if isinstance(names, str) else list(dict.fromkeys(names))
-    for name in wanted:
-        if name not in SURVEYED:
-            raise SurveyError(f"There is no statistic {name!r:.40} of a survey; there are {', '.join(SURVEYED)}.")
-        if SURVEYED[name].of_outputs and not has_outputs:
-            raise SurveyError(
-                f"The statistic {name!r} reads what heads add to the residual stream, which {model.name} does not say; "
-                "leave it out."
-            )
-        if name == "pairs" and not with_pairs:
-            raise SurveyError("The statistic 'pairs' needs cells; give a function or a column of them as pairs.")
-    if not wanted:
-        raise SurveyError(f"No statistic was named; there are {', '.join(SURVEYED)}.")
-    return [SURVEYED[name] for name in wanted]
 
 
 def _decoder_of(model: Model) -> Any:

@@ -88,15 +88,19 @@ class Tally:
         self.distances += distances.sum(0)
         self.distance_squares += np.square(distances).sum(0)
 
-    def add_examples(self, layer: int, values: Doubles, places: Numbers) -> None:
-        """Add the strongest cell of a text in a layer for each statistic and head: [K, H], −inf for none; [K, H, 3]."""
-        better = values > self.values[:, layer, :, -1]
-        if not better.any():
-            return
-        which, heads = better.nonzero()
-        kept = np.concatenate((self.values[which, layer, heads], values[which, heads][:, None]), -1)
-        at = np.concatenate((self.places[which, layer, heads], places[which, heads][:, None]), -2)
-        self.values[which, layer, heads], self.places[which, layer, heads] = _strongest(kept, at, self.top)
+    def add_examples(self, layer: int, kinds: Numbers, heads: Numbers, values: Doubles, places: Numbers) -> None:
+        """Add cells of a layer: of which statistic and head each is, its value and its place, [c] and [c, 3]."""
+        code = kinds * self.sums.shape[2] + heads
+        order = np.argsort(code, kind="stable")
+        which, first, count = np.unique(code[order], return_index=True, return_counts=True)
+        row, nth = np.repeat(np.arange(len(which)), count), np.arange(len(order)) - np.repeat(first, count)
+        new = np.full((len(which), count.max()), -math.inf)
+        at = np.full((*new.shape, 3), NOBODY)
+        new[row, nth], at[row, nth] = values[order], places[order]
+        kind, head = np.divmod(which, self.sums.shape[2])
+        kept = np.concatenate((self.values[kind, layer, head], new), -1)
+        at = np.concatenate((self.places[kind, layer, head], at), -2)
+        self.values[kind, layer, head], self.places[kind, layer, head] = _strongest(kept, at, self.top)
 
     @property
     def top(self) -> int:
@@ -132,10 +136,9 @@ class Tally:
         """[D, L, H]."""
         return error_of(self.distances, self.distance_squares, np.array(self.texts))
 
-    @property
-    def mean_maps(self) -> Doubles:
-        """[L, H, G, G]."""
-        return mean_of(self.maps, self.map_counts[:, None])
+    def mean_map(self, layer: int, head: int) -> Doubles:
+        """[G, G] of a head."""
+        return mean_of(self.maps[layer, head], self.map_counts[:, None])
 
     def copy(self) -> Tally:
         """The same, to be added to."""

@@ -13,40 +13,13 @@ from pyarrow import parquet
 
 import ropewalk
 from ropewalk.model.errors import SurveyError
-from ropewalk.model.survey import corpus, recorder
+from ropewalk.model.survey import corpus
 from ropewalk.model.survey.comparison import benjamini_hochberg, two_sided
 from ropewalk.model.survey.running import survey_steps
-from ropewalk.model.survey.statistics import SURVEYED
 from ropewalk.model.survey.tally import Tally
 from tests.model.survey.small_survey import PIECES, SmallModel, expected, texts_of
 
-ORDINARY = ("plain", "sink")
 LENGTHS = (9, 1, 70, 31, 67, 31)
-CELLS = [(5, 2), (5, 3), (8, 8), (200, 1)]
-FAMILIES = [
-    *ORDINARY,
-    *(
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in ("window", "soft_cap", "partial_adjacent", "one_kv_head", "yarn")
-    ),
-]
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_every_statistic_is_what_numpy_says_of_explicit_weights(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "BLOCK_CELLS", 1200)  # several blocks of rows
-    model, texts = SmallModel(name), texts_of(LENGTHS)
-    found = ropewalk.survey(model, texts, batch=4, pairs=lambda tokens, row: CELLS)
-    each = [expected(model, ids, [cell for cell in CELLS if max(cell) < len(ids)]) for ids in texts]
-    assert set(found.names) == set(SURVEYED) == set(each[0])
-    for statistic in found.names:
-        values = np.array([one[statistic] for one in each])
-        there = ~np.isnan(values[:, 0, 0])
-        assert found.count(statistic) == there.sum(), statistic
-        mean, spread = values[there].mean(0), values[there].std(0, ddof=1)
-        scale = max(1.0, float(np.abs(mean).max()))
-        assert found.mean(statistic) == pytest.approx(mean, abs=1e-6 * scale), statistic
-        assert found.error(statistic) == pytest.approx(spread / np.sqrt(there.sum()), abs=1e-6 * scale), statistic
 
 
 def test_distances_add_up_and_agree_with_the_weights() -> None:
@@ -56,6 +29,7 @@ def test_distances_add_up_and_agree_with_the_weights() -> None:
     assert seen.ranges[:4].tolist() == [[0, 1], [1, 2], [2, 4], [4, 8]]
     assert seen.share.sum() == pytest.approx(1.0, abs=1e-6)
     assert seen.share[0] == pytest.approx(found.mean("self")[1, 2], abs=1e-6)
+    assert seen.error[0] == pytest.approx(found.error("self")[1, 2], abs=1e-6)
     assert np.nansum(seen.grid, -1) == pytest.approx(np.ones(32), abs=1e-6)
     assert not np.triu(seen.grid, 1).any()
     first = ropewalk.survey(model, [texts[2][:64]]).mean_map((1, 2)).grid
