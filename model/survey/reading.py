@@ -25,12 +25,13 @@ from ropewalk.model.survey.tally import Doubles
 
 def known_statistics() -> tuple[SurveyedStatistic, ...]:
     """All that a survey can measure but the cells that somebody names, which need a function."""
-    return tuple(_statistic(name) for name in SURVEYED if name != "pairs")
+    known = (one for one in SURVEYED.values() if one.name != "pairs")
+    return tuple(SurveyedStatistic(one.name, one.title, one.formula) for one in known)
 
 
-def _statistic(name: str, count: int = 0) -> SurveyedStatistic:
-    known = SURVEYED.get(name)
-    return SurveyedStatistic(name, known.title if known else name, known.formula if known else "", count)
+def _statistic(survey: Survey, name: str, count: int) -> SurveyedStatistic:
+    title, _, formula = survey.formula(name).partition(": ")
+    return SurveyedStatistic(name, title, formula, count)
 
 
 class OpenedSurvey:
@@ -57,7 +58,7 @@ class OpenedSurvey:
             int(manifest["corpus"].get("chosen", one.texts)),
             int(manifest["settings"].get("tokens", 0)),
             one.complete,
-            tuple(_statistic(name, one.count(name)) for name in one.names),
+            tuple(_statistic(one, name, one.count(name)) for name in one.names),
             mean,
             error,
         )
@@ -80,7 +81,7 @@ class OpenedSurvey:
         """How another one differs from this."""
         found = self.survey.compare(other.survey)
         return SurveyDifference(
-            tuple(_statistic(name, count) for name, count in zip(found.names, found.count, strict=True)),
+            tuple(_statistic(self.survey, name, count) for name, count in zip(found.names, found.count, strict=True)),
             found.difference,
             found.error,
             np.array([found.adjusted(name) for name in found.names]).reshape(found.difference.shape),
@@ -103,15 +104,15 @@ def series_steps(folders: Sequence[str]) -> Steps[SeriesOverview]:
         first = first or one
         first.check_pairs_with(one)
         read.append({name: (one.count(name), one.mean(name), one.error(name)) for name in one.names})
-    names = [name for name in read[0] if all(name in one for one in read)]
-    if not names:
+    names = [name for name in (first.names if first else ()) if all(name in one for one in read)]
+    if first is None or not names:
         raise SurveyError("The surveys have no statistic in common, so they are no series.")
     steps = steps_of([Path(folder) for folder in folders])
     order = sorted(range(len(steps)), key=lambda at: steps[at])
     return SeriesOverview(
         tuple(folders[at] for at in order),
         tuple(steps[at] for at in order),
-        tuple(_statistic(name, min(one[name][0] for one in read)) for name in names),
+        tuple(_statistic(first, name, min(one[name][0] for one in read)) for name in names),
         np.array([[read[at][name][1] for name in names] for at in order]),
         np.array([[read[at][name][2] for name in names] for at in order]),
     )
