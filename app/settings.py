@@ -15,6 +15,7 @@ from typing import Any, Literal
 from platformdirs import user_config_dir
 
 from ropewalk.model.codec import from_plain, read_json, stored, to_json
+from ropewalk.model.engine.requests import RunSurvey
 from ropewalk.model.options import Option, Options
 from ropewalk.model.readings.records import Sampling
 
@@ -36,7 +37,7 @@ class Opened:
 
 @stored(
     "geometry layout theme projector motion tile_mib prompt recent answers sessions device dtype "
-    "sampling engine elsewhere colour_map welcomed",
+    "sampling engine elsewhere colour_map welcomed surveys",
     closed=False,
 )
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class Settings:
     in MiB, and is changed in the file; ``answers`` are those that recent checkpoints were opened with, by path and by
     option. ``engine`` is the command that starts the engine, empty on this machine; ``recent``, ``answers``, ``device``
     and ``dtype`` are of engines on this machine, and ``elsewhere`` has those of others, by their commands.
-    ``welcomed`` is whether somebody has closed what a first start says.
+    ``welcomed`` is whether somebody has closed what a first start says; ``surveys`` are those that were begun from the
+    window, the last one first, so that they can be gone on with.
     """
 
     geometry: bytes = b""
@@ -67,6 +69,7 @@ class Settings:
     elsewhere: dict[str, Opened] = field(default_factory=dict)
     colour_map: str = "viridis"
     welcomed: bool = False
+    surveys: tuple[RunSurvey, ...] = ()
 
 
 class SettingsStore:
@@ -118,6 +121,11 @@ class SettingsStore:
         """Put a session file first among the recent ones."""
         others = [other for other in self.now.sessions if other != path]
         self.update(sessions=(path, *others)[:RECENT])
+
+    def remember_survey(self, asked: RunSurvey) -> None:
+        """Put a survey that is begun first among the recent ones."""
+        others = [other for other in self.now.surveys if other.folder != asked.folder]
+        self.update(surveys=(asked, *others)[:RECENT])
 
     def _read(self) -> Settings:
         try:

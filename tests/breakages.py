@@ -133,6 +133,7 @@ tree_ = of("views/stage/tree.py", "views/stage/test_tree")
 timeline = of("app/session/timeline.py", "app/session/test_session")
 survey_folder = of("model/survey/folder.py", "model/survey/test_folder")
 survey_statistics = of("model/survey/statistics.py", "model/survey/test_statistics", "model/survey/test_survey")
+surveys = of("app/session/surveys.py", "app/session/test_surveys", "views/test_surveying")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
 gguf_tokenizer = of("model/checkpoints/tokenizers/gguf.py", "model/checkpoints/test_gguf_tokenizers")
 turned_map = of("views/plots/maps/turned_map.py", "views/plots/maps/test_turned_map")
@@ -914,6 +915,30 @@ BREAKAGES = (
         "query and key of an example are mixed up",
         "spans[-1 if example.query == second else 0]",
         "spans[-1 if example.key == second else 0]",
+    ),
+    surveys(
+        "a survey is asked of a process that has ended",
+        "if self._reader is None or self._reader.gone is not None:",
+        "if self._reader is None:",
+    ),
+    surveys("heads that may differ by chance have their full colour", "adjusted <= SIGNIFICANT", "adjusted <= 1.0"),
+    surveys(
+        "going back to a survey loses the run before",
+        "self._scenes.restore(visit.before)",
+        "pass",
+    ),
+    surveys(
+        "examples of another step of a series stay",
+        "self.step, self.read = step, None",
+        "self.step = step",
+    ),
+    of("views/panels/survey_table.py", "views/test_surveying")(
+        "the table lists heads that the lasso left out", "sorted(surveys.lasso) or [", "["
+    ),
+    of("views/panels/survey_heads.py", "views/test_surveying")(
+        "another statistic that a person chooses is not drawn",
+        "if self._shown != self.surveys.statistic:",
+        "if self.statistic.currentData() != self.surveys.statistic:",
     ),
     of("views/plots/film_bar.py", "views/plots/test_film_bar")(
         "a series plays where nothing shall move",

@@ -83,12 +83,15 @@ class FakeEngine:
         Jobs that were ended before they were done.
     gate, gated
         Where jobs can be held, and which kinds of questions are held there.
+    hash
+        The fingerprint of every model. Surveys are read and run as they are.
     consistency
         What consistency checks come to, by kind, where that is not that everything agrees.
     """
 
     calls: list[str] = field(default_factory=list)
     tidied: int = 0
+    hash: str = ""
     closed: list[str] = field(default_factory=list)
     gate: Gate = field(default_factory=Gate)
     gated: type[Any] = object
@@ -249,6 +252,30 @@ class FakeEngine:
         if isinstance(question, self.gated):
             yield from self.gate.pass_through(Progress(0, 1, "Working"))
         return self.reading(handle, question)
+
+    def fingerprint(self, model_handle: ModelHandle) -> Generator[Progress, None, str]:
+        yield Progress(0, 1, "Hashing")
+        return self.hash
+
+    def open_survey(self, folder: str) -> Generator[Progress, None, Any]:
+        from ropewalk.model.engine.surveys import open_survey
+
+        return open_survey(folder)
+
+    def open_series(self, folders: Sequence[str]) -> Generator[Progress, None, Any]:
+        from ropewalk.model.engine.surveys import open_series
+
+        return open_series(folders)
+
+    def survey_statistics(self) -> Generator[Progress, None, Any]:
+        from ropewalk.model.engine.surveys import survey_statistics
+
+        return survey_statistics()
+
+    def run_survey(self, asked: Any) -> Generator[Progress, None, int]:
+        from ropewalk.model.engine.surveys import run_survey
+
+        return run_survey(asked)
 
     def tidy(self) -> Generator[Progress, None, None]:
         self.tidied += 1

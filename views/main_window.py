@@ -10,6 +10,7 @@ from PySide6.QtGui import QDragEnterEvent, QDropEvent
 
 from ropewalk.app.files.session_file import SUFFIX
 from ropewalk.app.models.folders import adapter_folder
+from ropewalk.app.survey_folders import holds_surveys
 from ropewalk.views import keys
 from ropewalk.views.files.file_menu import FileMenu
 from ropewalk.views.verbs import verbs
@@ -37,15 +38,21 @@ class MainWindow(PanelWindow):
         self.closing.connect(self.files.close_down)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take a file or a folder of this machine."""
-        if _dropped(event.mimeData()):
+        """Take a file or a folder of this machine, or the folders of a series of surveys."""
+        paths = _all_dropped(event.mimeData())
+        if _dropped(event.mimeData()) or (paths and all(map(holds_surveys, paths))):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Open what was dropped: a session, a lesson, or a checkpoint, which has to be where the engine is.
+        """Open what was dropped: surveys, a session, a lesson, or a checkpoint, which has to be where the engine is.
 
         A LoRA adapter is proposed for the model that is open.
         """
+        paths = _all_dropped(event.mimeData())
+        if paths and all(map(holds_surveys, paths)):
+            event.acceptProposedAction()
+            self.open_survey(*paths)
+            return
         path = _dropped(event.mimeData())
         if not path:
             return
@@ -66,5 +73,10 @@ class MainWindow(PanelWindow):
 
 def _dropped(data: QMimeData) -> str:
     """The one local path that is being dropped; empty when it is something else."""
-    urls = data.urls()
-    return urls[0].toLocalFile() if len(urls) == 1 else ""
+    paths = _all_dropped(data)
+    return paths[0] if len(paths) == 1 else ""
+
+
+def _all_dropped(data: QMimeData) -> list[str]:
+    """The local paths that are being dropped."""
+    return [url.toLocalFile() for url in data.urls()]

@@ -48,7 +48,9 @@ def verbs(window: PanelWindow, files: FileMenu) -> Verbs:
         "engine": window.choose_engine,
         "dismiss": window.dismiss,
         **{name: partial(_step, session, name) for name in STEPS},
-        "back": selection.back,
+        "back": lambda: _back(session),
+        "open_survey": window.choose_survey,
+        "run_survey": window.run_survey,
         "forward": selection.forward,
         **_walks(window),
         "rotation": lambda: cast("RopePanel", window.panels["rope"]).toggle(),
@@ -111,6 +113,12 @@ def _step(session: Session, name: str) -> None:
     """Go through the run, unless there is no engine that could read another length of it."""
     if session.engines.gone is None:
         getattr(session.timeline, name)()
+
+
+def _back(session: Session) -> None:
+    """Go back to the survey from one of its examples, else to the selection before this one."""
+    if not session.surveys.come_back():
+        session.selection.back()
 
 
 def _fold_levels(window: PanelWindow) -> None:

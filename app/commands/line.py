@@ -130,9 +130,9 @@ def parser(take_shot: TakeShot) -> argparse.ArgumentParser:
     """The whole command line."""
     top = argparse.ArgumentParser(
         prog="ropewalk",
-        usage="%(prog)s [-h] [--version] [--engine COMMAND] [FILE.ropewalk | FILE.safetensors | COMMAND ...]",
+        usage="%(prog)s [-h] [--version] [--engine COMMAND] [FILE.ropewalk | FILE.safetensors | SURVEY | COMMAND ...]",
         description="A microscope for attention. Without a command the window opens, with the session or the trace "
-        "of a file such as work.ropewalk or run.safetensors where one is named.",
+        "of a file such as work.ropewalk or run.safetensors, or the survey of a folder, where one is named.",
     )
     top.add_argument("--version", action="version", version=software())
     engine_option(top, "start the window's engine by a command, such as 'ssh gpu1 ropewalk engine' (on this machine)")

@@ -122,8 +122,8 @@ def described(parsed: argparse.Namespace, *, tokenizer: bool = False) -> Describ
     A trace holds none, and what transformers is to run is opened by it.
     """
     from ropewalk.model.checkpoints import available_devices, device_name, device_of, dtype_of, outline_checkpoint
-    from ropewalk.model.engine import running
     from ropewalk.model.trace_files.trace_file import is_trace
+    from ropewalk.model.transformers_models.offering import with_offer
 
     if parsed.via is not None or (parsed.path is not None and is_trace(parsed.path)):
         model_handle = model_handle_of(parsed)
@@ -138,7 +138,7 @@ def described(parsed: argparse.Namespace, *, tokenizer: bool = False) -> Describ
     try:
         found = outline_checkpoint(parsed.path, options=opened_with(parsed), tokenizer=tokenizer)
     except UnknownFamilyError as error:
-        raise running.with_offer(error, parsed.path) from error
+        raise with_offer(error, parsed.path) from error
     chats = () if found.tokenizer is None else tuple(one.name for one in found.tokenizer.chats)
     return Described(
         *(found.name, found.path, found.family, device_name(parsed.device), parsed.dtype, found.config),

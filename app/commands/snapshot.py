@@ -20,7 +20,7 @@ from ropewalk.app.commands.prompting import prompt_option, prompt_options
 from ropewalk.app.commands.traces import trace_options
 from ropewalk.app.files.shot import Shot, TakeShot
 
-WORKSPACES = ("overview", "scores", "rope", "decode", "shapes", "heads", "compare", "lesson")
+WORKSPACES = ("overview", "scores", "rope", "decode", "shapes", "heads", "compare", "survey", "lesson")
 PANELS = (
     "tokens",
     "ledger",
@@ -41,6 +41,11 @@ PANELS = (
     "training",
     "lens",
     "timeline",
+    "survey_heads",
+    "survey_scatter",
+    "survey_head",
+    "survey_table",
+    "survey_examples",
 )
 
 
@@ -75,6 +80,7 @@ def window_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--workspace", choices=WORKSPACES, default="", metavar="NAME", help=f"one of {', '.join(WORKSPACES)}"
     )
+    command.add_argument("--survey", default="", metavar="DIR", help="the survey that its workspace shows")
     command.add_argument("--panel", choices=PANELS, default="", metavar="NAME", help=f"one of {', '.join(PANELS)}")
 
 
@@ -101,6 +107,7 @@ def window_fields(parsed: argparse.Namespace) -> dict[str, Any]:
         "steps",
         "panel",
         "workspace",
+        "survey",
         "chat",
         "system",
         "engine",

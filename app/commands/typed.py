@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from ropewalk.app.survey_folders import holds_surveys
+
 ENGINE = "--engine"
 SERVES = "This serves a window; see ropewalk --engine."
 """What a person is told who starts an engine in a terminal."""
@@ -16,13 +18,13 @@ FILES = {".ropewalk": "session", TRACE: "trace"}
 
 
 def names_file(typed: Sequence[str]) -> bool:
-    """Whether a file was named in the place of a command."""
-    return bool(typed) and Path(typed[0]).suffix in FILES
+    """Whether a file, or the folder of a survey, was named in the place of a command."""
+    return bool(typed) and (Path(typed[0]).suffix in FILES or _is_survey(typed))
 
 
 def absent_file(typed: Sequence[str]) -> str:
     """Why the file that was named cannot be opened, a sentence; empty where it is there, or none was named."""
-    if not names_file(typed) or Path(typed[0]).is_file():
+    if not names_file(typed) or Path(typed[0]).is_file() or _is_survey(typed):
         return ""
     return f"There is no {FILES[Path(typed[0]).suffix]} {typed[0]}; check the path."
 
@@ -31,7 +33,14 @@ def drawn_instead(typed: Sequence[str], picture: str) -> list[str]:
     """The command that draws the window into a file where it cannot be shown."""
     if not typed:
         return ["snapshot", picture]
+    if _is_survey(typed):
+        return ["snapshot", picture, "--workspace", "survey", "--survey", *typed]
     return ["snapshot", picture, *typed] if Path(typed[0]).suffix == TRACE else ["export", picture, "--session", *typed]
+
+
+def _is_survey(typed: Sequence[str]) -> bool:
+    """Whether a survey's folder was named and nothing else: one that is called as a command is leaves that alone."""
+    return len(typed) == 1 and holds_surveys(typed[0])
 
 
 def split_engine(typed: Sequence[str]) -> tuple[str | None, list[str]]:

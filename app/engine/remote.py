@@ -18,6 +18,7 @@ from ropewalk.model.engine.requests import (
     CountTokens,
     Decode,
     FetchTrace,
+    Fingerprint,
     GrownRun,
     MadeRun,
     MadeTrace,
@@ -143,6 +144,12 @@ class RemoteEngine:
         kept: Handle = model_handle.checkpoint
         count: int = yield kept.call(CountTokens(kept.number, prompt))
         return count
+
+    def fingerprint(self, model_handle: ModelHandle) -> Calls[str]:
+        """A hash over the files of a model; empty where it has none."""
+        kept: Handle = model_handle.checkpoint
+        found: str = yield kept.call(Fingerprint(kept.number))
+        return found
 
     def tidy(self) -> Calls[None]:
         """Give the memory back that a run which is gone has left."""

@@ -30,12 +30,12 @@ class ShortLived(QObject):
         try:
             return (yield connection.asking(request))
         except CallFailed as error:
-            raise CallFailed(_of_its_own(error.failure)) from error
+            raise CallFailed(of_its_own(error.failure)) from error
         finally:
             connection.retire()
 
 
-def _of_its_own(failure: Failure) -> Failure:
+def of_its_own(failure: Failure) -> Failure:
     """Why there is no answer: the end of such a process is not the engine's."""
     if not isinstance(failure, Ended) or not failure.reason:
         return failure

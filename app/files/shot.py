@@ -18,7 +18,8 @@ class Shot:
     """A picture that was asked for.
 
     ``select`` holds fields of the selection; ``panel`` is "" for the whole window, and ``workspace`` for the first one;
-    ``engine`` is the command that starts the engine, "" for this machine. ``checkpoint`` is given to the run of a trace
+    ``survey`` is the folder of a survey that is opened; ``engine`` is the command that starts the engine, "" for this
+    machine. ``checkpoint`` is given to the run of a trace
     file, with ``other_weights`` although that was not made with it. ``options`` are how the model is opened.
     """
 
@@ -35,6 +36,7 @@ class Shot:
     steps: int = 0
     panel: str = ""
     workspace: str = ""
+    survey: str = ""
     chat: bool = False
     system: str = ""
     scaling: tuple[Scaling, float | None] | None = None

@@ -30,6 +30,7 @@ from ropewalk.app.session.reading import Reading
 from ropewalk.app.session.recovery import Recovery
 from ropewalk.app.session.selection import Bounds, Hover, SelectionStore
 from ropewalk.app.session.state import Scenes, SessionState
+from ropewalk.app.session.surveys import Surveys
 from ropewalk.app.session.timeline import Timeline
 from ropewalk.app.session.walk import Walk
 from ropewalk.app.settings import Opened, SettingsStore
@@ -90,6 +91,8 @@ class Session(QObject):
         Which operation of the selected block is looked at.
     checkpoints, exports
         What could be opened; the jobs of files in the making, beside everything else.
+    surveys
+        Surveys of models over many texts: the one that is looked at, and the one that runs.
     """
 
     run_changed = Signal(object, object)
@@ -113,7 +116,7 @@ class Session(QObject):
         self.settings = settings
         self.selection = SelectionStore(self, is_held=lambda: self.engines.gone is not None)
         self.engines = Engines(engine, lambda: self.settings.now.tile_mib << 20, command, self)
-        self.jobs, downloads, self.exports = Jobs(self), Jobs(self), Jobs(self)
+        self.jobs, downloads, self.exports, surveying = Jobs(self), Jobs(self), Jobs(self), Jobs(self)
         for jobs in (self.jobs, downloads, self.exports):
             jobs.progress_changed.connect(self.progress_changed)
         self.jobs.settled.connect(self.settled)
@@ -138,6 +141,9 @@ class Session(QObject):
         self.local = ShortLived(lambda owner: light(owner, ""), self)
         self.beside = ShortLived(lambda owner: light(owner, self.engines.command), self)
         self.checkpoints = Checkpoints(self, self.engines, self.beside, downloads, parent=self)
+        self.surveys = Surveys(self, lambda owner: light(owner, ""), self.local, surveying, self.scenes, parent=self)
+        self.model_changed.connect(self.surveys.follow_model)
+        self.run_changed.connect(self.surveys.follow_run)
 
     # What is known ------------------------------------------------------------------------------------------------
 
@@ -379,6 +385,7 @@ class Session(QObject):
         self.timeline.close()
         self.jobs.close()
         self.checkpoints.close()
+        self.surveys.close()
         self.exports.close()
         for connection in self.findChildren(Connection):
             connection.close()

@@ -22,7 +22,7 @@ from ropewalk.model.checkpoints import Checkpoint, available_devices, device_nam
 from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.interventions import Intervention, permuted
 from ropewalk.model.decoder.rope_scaling import as_run
-from ropewalk.model.engine import running, saved_runs
+from ropewalk.model.engine import running, saved_runs, surveys
 from ropewalk.model.engine.answers import ANSWERS, in_view, texts, texts_on
 from ropewalk.model.engine.interface import (
     TRANSFORMERS_ADVICE,
@@ -55,6 +55,7 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import Origin
 from ropewalk.model.trace_files.trace_file import is_trace, save_trace
 from ropewalk.model.training.grading import Bar, bars
+from ropewalk.model.transformers_models.offering import with_offer
 
 Result = TypeVar("Result")
 
@@ -90,7 +91,7 @@ def open_model(
         try:
             checkpoint = yield from open_steps(path, device=device, dtype=dtype, options=options, large_pages=True)
         except UnknownFamilyError as error:
-            raise running.with_offer(error, path) from error
+            raise with_offer(error, path) from error
     card = ModelCard(
         name=checkpoint.name,
         path=checkpoint.path,
@@ -155,7 +156,7 @@ def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
         try:
             found = outline_checkpoint(path, options=options)
         except UnknownFamilyError as error:
-            raise running.with_offer(error, path) from error
+            raise with_offer(error, path) from error
     return CheckpointOutline(
         name=found.name,
         path=found.path,
@@ -650,3 +651,12 @@ def grade(folder: Path, text: Path) -> Steps[tuple[Bar, ...]]:
     from ropewalk.model.training.training import grade_folder
 
     return bars((yield from grade_folder(folder, text)))
+
+
+def fingerprint(model_handle: ModelHandle) -> Steps[str]:
+    """A hash over the files of a model; empty where it has none."""
+    return (yield from saved_runs.origin_steps(model_handle)).fingerprint
+
+
+open_survey, open_series = surveys.open_survey, surveys.open_series
+run_survey, survey_statistics = surveys.run_survey, surveys.survey_statistics

@@ -21,8 +21,10 @@ from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import Origin
 
 if TYPE_CHECKING:
+    from ropewalk.model.engine.requests import RunSurvey
     from ropewalk.model.lessons.models import LessonModel
     from ropewalk.model.lessons.toy_spec import ToySpec
+    from ropewalk.model.survey.records import SeriesOverview, SurveyedStatistic
 
 TRANSFORMERS_LACKS: Final[frozenset[Capability]] = frozenset({"replay", "unembedding", "rotation"})
 """What a model that transformers runs does not let be done with it."""
@@ -236,3 +238,18 @@ class Engine(Protocol):
 
     def tidy(self) -> Generator[Progress, None, None]:
         """Give the memory back that a run which is gone has left."""
+
+    def open_survey(self, folder: str) -> Generator[Progress, None, Any]:
+        """Open a survey's folder; what comes back answers about its heads."""
+
+    def open_series(self, folders: Sequence[str]) -> Generator[Progress, None, SeriesOverview]:
+        """Read several surveys in a row."""
+
+    def survey_statistics(self) -> Generator[Progress, None, tuple[SurveyedStatistic, ...]]:
+        """What a survey can measure."""
+
+    def run_survey(self, asked: RunSurvey) -> Generator[Progress, None, int]:
+        """Run a survey, or go on with it."""
+
+    def fingerprint(self, model_handle: ModelHandle) -> Generator[Progress, None, str]:
+        """A hash over the files of a model; empty where it has none."""

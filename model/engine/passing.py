@@ -11,27 +11,36 @@ from ropewalk.model.engine.requests import (
     AnswerQuestion,
     Attach,
     Attached,
+    CompareSurveys,
     CountTokens,
     Decode,
     Failure,
     FetchTrace,
+    Fingerprint,
     Greeting,
     GrownRun,
+    ListStatistics,
     MadeRun,
     MadeTrace,
     OpenedModel,
+    OpenedSurveyFolder,
     OpenModel,
+    OpenSurvey,
     OpenToy,
     OpenTrace,
     OutlineCheckpoint,
     PutToken,
     ReadNumbers,
+    ReadSeries,
+    ReadSurveyHead,
     RunPrompt,
+    RunSurvey,
     Tidy,
 )
 from ropewalk.model.ledger.ledger import ShapeLedger
 from ropewalk.model.progress import Progress
 from ropewalk.model.readings import records
+from ropewalk.model.survey.records import SeriesOverview, SurveyDifference, SurveyedStatistic, SurveyHead
 
 PASSING: Final = (
     *(OpenModel, OpenToy, OutlineCheckpoint, RunPrompt, Decode, PutToken, AnswerQuestion, ReadNumbers, FetchTrace),
@@ -46,5 +55,7 @@ PASSING: Final = (
     *(records.LogitLens,),
     *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
     records.TrainingHistory,
+    *(OpenSurvey, OpenedSurveyFolder, ReadSurveyHead, SurveyHead, CompareSurveys, SurveyDifference, ReadSeries),
+    *(SeriesOverview, ListStatistics, tuple[SurveyedStatistic, ...], RunSurvey, Fingerprint),
 )
 """The types of what is asked and given back."""

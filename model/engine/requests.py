@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from typing import Any, Final
 
+from ropewalk.model.codec import stored
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.engine.questions import EVERYTHING, Capability, Question
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.options import Option
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText
+from ropewalk.model.survey.records import SurveyOverview
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import Origin
 
@@ -158,11 +160,77 @@ class CountTokens:
 
 
 @dataclass(frozen=True)
+class Fingerprint:
+    """A hash over the files of the model of a number → ``str``, empty where it has none."""
+
+    model: int
+
+
+@dataclass(frozen=True)
 class Tidy:
     """Give the memory back that a run which is gone has left → ``None``."""
 
 
-NUMBERS: Final = frozenset({"model", "run_id", "runs", "number"})
+@dataclass(frozen=True)
+class OpenSurvey:
+    """Open a survey's folder on the machine that is asked → :class:`OpenedSurveyFolder`."""
+
+    folder: str
+
+
+@dataclass(frozen=True)
+class ReadSurveyHead:
+    """What the survey of a number knows of a head, with the examples of a statistic → ``SurveyHead``."""
+
+    number: int
+    layer: int
+    head: int
+    statistic: str
+
+
+@dataclass(frozen=True)
+class CompareSurveys:
+    """How the survey of another number differs from that of a number → ``SurveyDifference``."""
+
+    number: int
+    other: int
+
+
+@dataclass(frozen=True)
+class ReadSeries:
+    """Read the surveys of several folders in a row → ``SeriesOverview``."""
+
+    folders: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ListStatistics:
+    """Say what a survey can measure → ``tuple[SurveyedStatistic, ...]``."""
+
+
+@stored("path device dtype texts folder column windows limit seed tokens statistics options", closed=False)
+@dataclass(frozen=True)
+class RunSurvey:
+    """Run a survey of a model (None: the bundled one), or go on with it → how many texts there are.
+
+    ``texts`` are files; ``limit`` None is all of them, and no ``statistics`` are all.
+    """
+
+    path: str | None
+    device: str
+    dtype: str
+    texts: tuple[str, ...]
+    folder: str
+    column: str = "text"
+    windows: bool = False
+    limit: int | None = None
+    seed: int = 0
+    tokens: int = 512
+    statistics: tuple[str, ...] = ()
+    options: dict[str, Option] = field(default_factory=dict)
+
+
+NUMBERS: Final = frozenset({"model", "run_id", "runs", "number", "other"})
 """Fields that are numbers of things which one process keeps, and mean nothing to another."""
 
 
@@ -248,6 +316,14 @@ class GrownRun:
     specs: tuple[AttentionSpec, ...] | None
     seconds: float
     trace_bytes: int
+
+
+@dataclass(frozen=True, eq=False)
+class OpenedSurveyFolder:
+    """A survey that is open, by its number."""
+
+    number: int
+    overview: SurveyOverview
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -20,7 +19,7 @@ from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.decoder.interventions import AblateHeads, Intervention, check_interventions
 from ropewalk.model.engine.interface import TRANSFORMERS_LACKS
 from ropewalk.model.engine.questions import EVERYTHING, Capability
-from ropewalk.model.errors import CheckpointError, UnknownFamilyError
+from ropewalk.model.errors import CheckpointError
 from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, TRANSFORMERS, VIA, Options
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings import attribution, next_token
@@ -36,7 +35,6 @@ Opened: TypeAlias = "Checkpoint | TransformersCheckpoint"
 
 OF_OUR_DECODER = {FIRST_LAYERS: "Fewer layers", FAMILY: "A family", IGNORE: "Fields to ignore", ADAPTER: "An adapter"}
 """Options that are for Ropewalk's own decoder alone."""
-OFFER = "open it via transformers (--via transformers)"
 HEADLESS_ADVICE = "its model was saved without a last matrix, so open a copy that has one"
 
 
@@ -78,17 +76,6 @@ def outline_via_transformers(path: str) -> Outline:
     from ropewalk.model.transformers_models.opening import outline
 
     return outline(path)
-
-
-def with_offer(error: UnknownFamilyError, path: str | None, offer: str = OFFER) -> CheckpointError:
-    """What is said of a folder of no family of ours: that transformers can run it, where it can, and how."""
-    if path is None or not (Path(path) / "config.json").is_file() or find_spec("transformers") is None:
-        return error
-    from ropewalk.model.transformers_models.opening import would_open
-
-    if not would_open(Path(path)):
-        return error
-    return CheckpointError(f"{error.sentence} Transformers can run it: {offer}.", error.details)
 
 
 def abilities(checkpoint: Opened) -> frozenset[Capability]:

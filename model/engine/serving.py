@@ -15,25 +15,34 @@ from ropewalk.model.engine.requests import (
     AnswerQuestion,
     Attach,
     Attached,
+    CompareSurveys,
     CountTokens,
     Decode,
     FetchTrace,
+    Fingerprint,
     GrownRun,
+    ListStatistics,
     MadeRun,
     MadeTrace,
     OpenedModel,
+    OpenedSurveyFolder,
     OpenModel,
+    OpenSurvey,
     OpenToy,
     OpenTrace,
     OutlineCheckpoint,
     PutToken,
     ReadNumbers,
+    ReadSeries,
+    ReadSurveyHead,
     RunInView,
     RunPrompt,
+    RunSurvey,
     Tidy,
 )
 from ropewalk.model.errors import TraceError
-from ropewalk.model.progress import Partial, Pulse, Steps
+from ropewalk.model.progress import Partial, Progress, Pulse, Steps
+from ropewalk.model.survey.records import SurveyDifference, SurveyHead
 
 PART = 1 << 20
 """Bytes of a file that are sent at a time."""
@@ -206,6 +215,23 @@ def _fetch_trace(handles: Handles, asked: FetchTrace) -> Steps[int]:
     return total
 
 
+def _open_survey(handles: Handles, asked: OpenSurvey) -> Steps[OpenedSurveyFolder]:
+    opened = yield from handles.engine.open_survey(asked.folder)
+    return OpenedSurveyFolder(handles.keep(opened), opened.overview())
+
+
+def _read_survey_head(handles: Handles, asked: ReadSurveyHead) -> Steps[SurveyHead]:
+    yield Progress(0, 1, "Reading the head")
+    found: SurveyHead = handles.thing(asked.number).head(asked.layer, asked.head, asked.statistic)
+    return found
+
+
+def _compare_surveys(handles: Handles, asked: CompareSurveys) -> Steps[SurveyDifference]:
+    yield Progress(0, 1, "Comparing the surveys")
+    found: SurveyDifference = handles.thing(asked.number).difference(handles.thing(asked.other))
+    return found
+
+
 SERVED: Mapping[type[Any], Serve] = {
     OpenModel: _open_model,
     OpenToy: _open_toy,
@@ -221,6 +247,13 @@ SERVED: Mapping[type[Any], Serve] = {
     ),
     FetchTrace: _fetch_trace,
     CountTokens: lambda handles, asked: handles.engine.length_of(handles.model(asked.model), asked.prompt),
+    Fingerprint: lambda handles, asked: handles.engine.fingerprint(handles.model(asked.model)),
     Tidy: lambda handles, asked: handles.engine.tidy(),
+    OpenSurvey: _open_survey,
+    ReadSurveyHead: _read_survey_head,
+    CompareSurveys: _compare_surveys,
+    ReadSeries: lambda handles, asked: handles.engine.open_series(asked.folders),
+    ListStatistics: lambda handles, asked: handles.engine.survey_statistics(),
+    RunSurvey: lambda handles, asked: handles.engine.run_survey(asked),
 }
 """What serves each request of ``model.engine.requests``."""

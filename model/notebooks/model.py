@@ -31,6 +31,7 @@ from ropewalk.model.runs.trace import Recorder, Trace, capture_steps, record
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import Origin, check_fits
 from ropewalk.model.trace_files.trace_file import is_trace
+from ropewalk.model.transformers_models.offering import with_offer
 
 Made = TypeVar("Made")
 
@@ -278,7 +279,5 @@ def open(  # noqa: A001 - ropewalk.open(path)
     try:
         return CheckpointModel(open_checkpoint(path, device=device, dtype=dtype, options=asked), asked)
     except UnknownFamilyError as error:
-        from ropewalk.model.engine.running import with_offer  # here: what it takes is needed by nobody else
-
         offer = "load it there, and look at it with ropewalk.from_transformers(model, tokenizer)"
         raise with_offer(error, None if path is None else str(path), offer) from error

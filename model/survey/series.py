@@ -171,7 +171,7 @@ def survey_series(surveys: Sequence[Survey | str | Path], steps: Sequence[int] |
     found = [one if isinstance(one, Survey) else load_survey(one) for one in surveys]
     if len(found) < 2:
         raise SurveyError("A series is of two surveys or more.")
-    numbers = steps_of(found) if steps is None else [whole(one) for one in steps]
+    numbers = steps_of([one.folder for one in found]) if steps is None else [whole(one) for one in steps]
     known = [one for one in numbers if one is not None]
     if len(known) != len(found) or len(set(known)) < len(found):
         raise SurveyError(
@@ -180,8 +180,8 @@ def survey_series(surveys: Sequence[Survey | str | Path], steps: Sequence[int] |
     return SurveySeries(found, known)
 
 
-def steps_of(surveys: Sequence[Survey]) -> list[int]:
-    """The numbers that the names of their folders end with; 0, 1, 2, … where one has none, or two have the same."""
-    ends = [STEP.search(one.folder.name) if one.folder is not None else None for one in surveys]
+def steps_of(folders: Sequence[Path | None]) -> list[int]:
+    """The numbers that the names of folders end with; 0, 1, 2, … where one has none, or two have the same."""
+    ends = [STEP.search(one.name) if one is not None else None for one in folders]
     found = [int(end[1]) for end in ends if end is not None]
-    return found if len(set(found)) == len(surveys) else list(range(len(surveys)))
+    return found if len(set(found)) == len(folders) else list(range(len(folders)))

@@ -42,7 +42,7 @@ def test_what_0_1_0_wrote_still_opens_and_is_still_what_is_written(tmp_path: Pat
     store.update(theme="dark")
     before = json.loads(BY_0_1_0)
     del before["tokens_by_hand"]  # no row has a height of its own any more
-    later = {"engine": "", "elsewhere": {}, "colour_map": "viridis", "welcomed": False}
+    later = {"engine": "", "elsewhere": {}, "colour_map": "viridis", "welcomed": False, "surveys": []}
     assert json.loads(path.read_text()) == before | {"theme": "dark"} | later
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ropewalk.__main__ import main
 from ropewalk.app.commands.line import run_command
-from ropewalk.app.commands.typed import split_engine
+from ropewalk.app.commands.typed import absent_file, drawn_instead, names_file, split_engine
 from ropewalk.app.files.shot import Shot
 
 
@@ -24,6 +26,21 @@ from ropewalk.app.files.shot import Shot
 )
 def test_the_engine_is_taken_out_of_what_was_typed(typed: list[str], expected: tuple[str | None, list[str]]) -> None:
     assert split_engine(typed) == expected
+
+
+def test_a_survey_s_folder_opens_the_window_and_never_takes_the_place_of_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("survey", "runs/step-1"):
+        (tmp_path / name / "shards").mkdir(parents=True)
+        (tmp_path / name / "manifest.json").write_text("{}")
+    for typed in (["survey"], ["runs/step-1"], ["runs"]):
+        assert names_file(typed)
+        assert absent_file(typed) == ""
+        assert drawn_instead(typed, "a.png") == ["snapshot", "a.png", "--workspace", "survey", "--survey", *typed]
+    assert not names_file(["survey", "--texts", "corpus.txt", "--out", "survey"])
+    assert not names_file(["no such folder"])
 
 
 def test_a_picture_is_asked_of_an_engine_by_its_command() -> None:

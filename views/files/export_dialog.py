@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from ropewalk.app.files import animation, numbers_file
+from ropewalk.app.files import animation, numbers_file, survey_numbers
 from ropewalk.app.files.requests import WriteBytes
 from ropewalk.views.files import pictures
 from ropewalk.views.files.exporter import WINDOW, Exporter
@@ -262,6 +262,39 @@ class _Only:
         self.name, self.title = name, title
 
 
+class SurveyPage(Page):
+    """The numbers of the survey that is shown."""
+
+    title: ClassVar[str] = "Numbers of the survey"
+
+    def __init__(self, window: PanelWindow, exporter: Exporter) -> None:
+        super().__init__(window, exporter)
+        self.table = self._choice("Of", [(one.title, one) for one in survey_numbers.TABLES])
+
+    def formats(self) -> Sequence[Kind]:
+        """A table."""
+        return (_Only("csv", "CSV table"),)
+
+    def absent(self) -> str:
+        """Whether a survey is open."""
+        surveys = self.window_.session.surveys
+        return "" if surveys.now is not None else "No survey is open; open one first (Ctrl+Shift+Y)."
+
+    def stem(self) -> str:
+        """Named after the table."""
+        return f"survey_{self._chosen.name}"
+
+    def save(self, kind: Kind, path: Path) -> None:
+        """Write it."""
+        about = self.exporter.about("survey_table")
+        data = survey_numbers.as_csv(self._chosen, self.window_.session.surveys, about)
+        self.exporter.make(WriteBytes(path, data))
+
+    @property
+    def _chosen(self) -> survey_numbers.SurveyTable:
+        return survey_numbers.TABLES[self.table.currentIndex()]
+
+
 class RunPage(Page):
     """The run as a trace file."""
 
@@ -311,7 +344,7 @@ class HandoutPage(Page):
         )
 
 
-PAGES: Final = (PicturePage, FilmPage, NumbersPage, LensPage, RunPage, HandoutPage)
+PAGES: Final = (PicturePage, FilmPage, NumbersPage, LensPage, SurveyPage, RunPage, HandoutPage)
 
 
 class ExportDialog(QDialog):

@@ -18,7 +18,7 @@ from ropewalk.app.address import check_head
 from ropewalk.app.files.animation import AnimationFormat
 from ropewalk.app.files.exporting import export, export_lens, export_numbers, export_trace, finish_drawing
 from ropewalk.app.files.numbers_file import NumberFormat
-from ropewalk.app.files.provenance import Provenance, provenance
+from ropewalk.app.files.provenance import Provenance, provenance, software
 from ropewalk.app.files.requests import EncodeAnimation, FinishSvg, Writing
 from ropewalk.app.files.shot import HeadsDrawn
 from ropewalk.app.session.reading import Reading
@@ -31,7 +31,7 @@ from ropewalk.views.files.drawing import draw_svg
 from ropewalk.views.files.figure import Figure
 from ropewalk.views.files.pictures import PictureFormat
 from ropewalk.views.files.task import Task, Turns
-from ropewalk.views.panels.panel import Mark, Panel
+from ropewalk.views.panels.panel import PART, Mark, Panel
 from ropewalk.views.panels.panel_card import PanelCard
 from ropewalk.views.style import theme, wording
 
@@ -80,10 +80,17 @@ class Exporter(QObject):
     def figure(self, name: str, *, moving: bool = False) -> Figure | None:
         """What is drawn of a panel; None where everything is, as of the window and of a page to read."""
         run = self.window.session.run
-        if name == WINDOW or run is None or not self.window.panels[name].is_figure:
+        if name == WINDOW or not self.window.panels[name].is_figure:
             return None
         panel = self.window.panels[name]
-        return Figure(self.widget(name), self._caption(panel.figure_caption, run), panel.figure_legend, moving)
+        if not panel.follows_run:
+            of = dict(panel.figure_lines).get("Model", "")
+            caption = PART.join(filter(None, (panel.figure_caption, of, "Ropewalk")))
+        elif run is not None:
+            caption = self._caption(panel.figure_caption, run)
+        else:
+            return None
+        return Figure(self.widget(name), caption, panel.figure_legend, moving)
 
     def _caption(self, of: str, run: Run) -> str:
         """What a figure is of, and of which run."""
@@ -99,6 +106,10 @@ class Exporter(QObject):
         """Where a picture made now comes from."""
         session = self.window.session
         title = "Ropewalk" if name == WINDOW else self.window.cards[name].title
+        if name != WINDOW and not self.window.panels[name].follows_run:
+            return Provenance(title, (("Software", software()),)).with_lines(
+                dict(self.window.panels[name].figure_lines)
+            )
         lesson = self.window.lesson.lesson
         more = {} if lesson is None else {"Lesson": f"{lesson.number} {lesson.title}"}
         now = session.selection.now
@@ -180,7 +191,8 @@ class Exporter(QObject):
     def drawn(self, name: str = WINDOW) -> bool:
         """Whether a panel, or every one in sight, shows what it should."""
         panels: list[Panel] = list(self.window.panels.values()) if name == WINDOW else [self.window.panels[name]]
-        return self.window.session.run is not None and all(panel.settled for panel in panels if panel.isVisible())
+        there = self.window.session.run is not None or not any(panel.follows_run for panel in panels)
+        return there and all(panel.settled for panel in panels if panel.isVisible())
 
     def be_quiet(self) -> None:
         """Leave the progress of taking a picture out of the picture, and let what was just written find its room."""

@@ -14,6 +14,7 @@ from PySide6.QtCore import QObject, QPoint, Qt
 from PySide6.QtWidgets import QMenu, QWidget
 
 from ropewalk.app.files.session_file import SUFFIX
+from ropewalk.app.survey_folders import holds_surveys
 from ropewalk.views import keys
 from ropewalk.views.files.run_files import RunFiles
 from ropewalk.views.files.session_files import SessionFiles
@@ -76,8 +77,12 @@ class FileMenu(QObject):
         }
 
     def begin(self, file: str = "") -> None:
-        """Do what a start does: open a session or a trace where one was named, else what was open the last time."""
+        """Do what a start does: open a session, a trace or a survey where one was named, else what was open last."""
         opening = self.window.session.opening
+        if file and holds_surveys(file):
+            opening.begin()
+            self.window.open_survey(file)
+            return
         if file.endswith(SUFFIX):
             self.sessions.open(file, otherwise=opening.begin)
         else:
@@ -125,6 +130,9 @@ class FileMenu(QObject):
         lacks = self.window.session.attaching.origin is not None
         for name in ("save_session", "save_session_as", "save_run", *(("attach",) if lacks else ())):
             self._entry(menu, name, verbs[name])
+        menu.addSeparator()
+        for name, verb in (("open_survey", self.window.choose_survey), ("run_survey", self.window.run_survey)):
+            self._entry(menu, name, verb)
         menu.addSeparator()
         for name in ("export", "copy_picture"):
             self._entry(menu, name, verbs[name])

@@ -125,6 +125,9 @@ class Panel(QWidget):
     streams: ClassVar[bool] = False
     """Whether :meth:`show_part` wants what is ready of a long answer."""
 
+    follows_run: ClassVar[bool] = True
+    """Whether it shows the run on screen; else it says itself when it is to be drawn anew, and draws."""
+
     plotted = Signal(object)
     """A part with maps or plots was added after the panel was made; their menus are wanted."""
 
@@ -172,11 +175,12 @@ class Panel(QWidget):
         outer.addWidget(self.notice, 1)
         outer.addWidget(self._under_notice, 1)
         self.explain(NOTHING_YET)
-        session.run_changed.connect(self._on_run)
-        session.settled.connect(self._on_settled)
-        session.timeline.clock.ticked.connect(self._on_clock)
-        session.selection.changed.connect(self._on_selection)
-        session.selection.hovered.connect(self._on_hover)
+        if self.follows_run:
+            session.run_changed.connect(self._on_run)
+            session.settled.connect(self._on_settled)
+            session.timeline.clock.ticked.connect(self._on_clock)
+            session.selection.changed.connect(self._on_selection)
+            session.selection.hovered.connect(self._on_hover)
 
     # What a subclass overrides ------------------------------------------------------------------------------------
 
@@ -240,6 +244,11 @@ class Panel(QWidget):
     def figure_caption(self) -> str:
         """What stands under the panel as a figure."""
         return f"{self.title}: {self.subtitle.text()}"
+
+    @property
+    def figure_lines(self) -> tuple[tuple[str, str], ...]:
+        """What a file says of where its picture comes from, as (name, text), where that is not the run on screen."""
+        return ()
 
     @property
     def figure_legend(self) -> tuple[Mark, ...]:

@@ -127,6 +127,7 @@ class PanelCard(QFrame):
         panel.setFocusProxy(None)  # type: ignore[arg-type]
         for taker in takers:
             taker.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        last.hide()  # until Qt comes to it, it would stand over the panel
         last.deleteLater()
 
     # The frame ----------------------------------------------------------------------------------------------------

@@ -61,6 +61,11 @@ PANELS: Final = (
     Entry("training", "Heads being born", "panels.training.TrainingPanel"),
     Entry("lens", "Logit lens", "panels.lens.LensPanel"),
     Entry("timeline", "Timeline", "panels.timeline.TimelinePanel"),
+    Entry("survey_heads", "Surveyed heads", "panels.survey_heads.SurveyHeadsPanel"),
+    Entry("survey_scatter", "Scatter", "panels.survey_scatter.SurveyScatterPanel"),
+    Entry("survey_head", "Distances", "panels.survey_head.SurveyHeadPanel"),
+    Entry("survey_table", "Table", "panels.survey_table.SurveyTablePanel"),
+    Entry("survey_examples", "Examples", "panels.survey_examples.SurveyExamplesPanel"),
 )
 
 

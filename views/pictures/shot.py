@@ -69,6 +69,9 @@ def take(shot: Shot) -> None:
             else:
                 _begin(session, window, shot)
             _attach(session, window, shot)
+            if shot.survey:
+                session.surveys.open(shot.survey)
+                wait_until_drawn(window)
             if shot.steps:
                 _decode(session, window, shot.steps)
             _select(session, dict(shot.select))

@@ -335,7 +335,7 @@ class Stage(QWidget):
     def _strip_lines(self, tree: Tree) -> int:
         """How many lines of tokens stand above a tree."""
         lesson = self.workspace == "lesson" and self.scene is not None
-        if self.alone or lesson or STRIP in trees.names(tree):
+        if self.alone or lesson or STRIP in trees.names(tree) or NAMED[self.workspace].strip == "none":
             return 0
         return 1 if self._is_line() else MOST_LINES
 

@@ -31,14 +31,14 @@ class Workspace:
         How it is divided, the largest first; the last one is for every stage.
     strip
         How much of the tokens stands above the panels: the whole panel, with arcs from the query to its keys or
-        without, or one line.
+        without, one line, or nothing, where the panels are of no run.
     """
 
     name: str
     title: str
     number: int
     variants: tuple[Variant, ...]
-    strip: Literal["arcs", "whole", "line"] = "line"
+    strip: Literal["arcs", "whole", "line", "none"] = "line"
 
     def variant(self, size: QSize) -> int:
         """Which variant is for a stage of that size."""
@@ -105,6 +105,29 @@ _HEADS: Final = (
     Variant(0, 0, (*_HEADS_PAGES.split(), "scores", "next_token")),
 )
 
+_SURVEY: Final = (
+    Variant(
+        1400,
+        640,
+        row(
+            (30, "survey_heads"),
+            (35, column((54, "survey_scatter"), (46, "survey_head"))),
+            (35, column((46, "survey_table"), (54, "survey_examples"))),
+        ),
+    ),
+    Variant(
+        1000,
+        420,
+        row(
+            (34, "survey_heads"),
+            (33, column((52, "survey_scatter"), (48, "survey_head"))),
+            (33, column((46, "survey_table"), (54, "survey_examples"))),
+        ),
+    ),
+    Variant(760, 0, row((50, "survey_heads survey_scatter"), (50, "survey_table survey_head survey_examples"))),
+    Variant(0, 0, ("survey_heads", "survey_scatter", "survey_table", "survey_head", "survey_examples")),
+)
+
 WORKSPACES: Final = (
     Workspace("overview", "Overview", 1, _OVERVIEW, "whole"),
     Workspace("scores", "Scores", 2, _always(row((69, "scores lens"), (31, column((28, "why"), (72, "heads")))))),
@@ -115,9 +138,10 @@ WORKSPACES: Final = (
     Workspace("shapes", "Shapes", 5, _SHAPES),
     Workspace("heads", "Heads", 6, _HEADS),
     Workspace("compare", "Compare", 7, _COMPARE),
+    Workspace("survey", "Survey", 8, _SURVEY, "none"),
     Workspace("lesson", "Lesson", 9, _always(row((38, "lesson"), (62, column((40, "heads"), (60, "scores")))))),
 )
-"""In the order of the bar; 8 is the place of a survey of many texts."""
+"""In the order of the bar."""
 
 NAMED: Final = {workspace.name: workspace for workspace in WORKSPACES}
 

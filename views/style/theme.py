@@ -111,6 +111,11 @@ class Theme:
         """Height of the type of a role, in pixels."""
         return round(_SIZES[role] * (_PROJECTED if self.projector else 1) * (_ENLARGED if self.enlarged else 1))
 
+    @property
+    def smallest(self) -> int:
+        """Height of the smallest type that names are written in, in pixels, where no other has room."""
+        return round(self.size("subtitle") * 5 / 6)
+
     def font(self, role: Role) -> QFont:
         """The font of a role, with tabular figures; the caller's own."""
         return QFont(_font(role, self.size(role)))
@@ -419,6 +424,7 @@ QToolButton[toggle="yes"] {{ border: 1px solid {t.line.name()}; }}
 QPushButton[kind="small"] {{ padding: 0 {GRID}px; }}
 QToolButton[kind="small"] {{ padding: 0 {GRID}px; font-size: {t.size("subtitle")}px; }}
 QToolButton[kind="tight"] {{ padding: {pad}px {TIGHT}px; font-size: {t.size("subtitle")}px; }}
+QToolButton[kind="tightest"] {{ padding: {pad}px {TIGHT}px; font-size: {t.smallest}px; }}
 QToolButton::menu-indicator {{ image: none; }}
 QToolButton[popupMode="1"] {{ padding-right: {t.grid(2.5)}px; }}
 QToolButton::menu-button {{ background: transparent; border: none; width: {t.grid(2.5)}px; }}

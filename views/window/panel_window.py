@@ -8,11 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property, partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, cast
 
 from PySide6.QtCore import QByteArray, QPoint, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QPaintEvent, QResizeEvent
-from PySide6.QtWidgets import QApplication, QInputDialog, QMainWindow, QToolBar
+from PySide6.QtWidgets import QApplication, QFileDialog, QInputDialog, QMainWindow, QToolBar
 
 from ropewalk.model.readings.records import ConsistencyCheck, Run
 from ropewalk.views import keys
@@ -33,12 +34,15 @@ from ropewalk.views.window.status import FailureStrip, StatusLine
 if TYPE_CHECKING:
     from ropewalk.app.lessons.plan import Lesson
     from ropewalk.app.session.session import Session
+    from ropewalk.app.session.surveys import Visit
     from ropewalk.views.lesson.panel import LessonPanel
     from ropewalk.views.panels.cache import CachePanel
+    from ropewalk.views.panels.survey_heads import SurveyHeadsPanel
     from ropewalk.views.plots.menus.map_menu import MapMenu
     from ropewalk.views.plots.menus.plot_menu import PlotMenu
     from ropewalk.views.window.engine_dialog import EngineDialog
     from ropewalk.views.window.open_dialog import OpenDialog
+    from ropewalk.views.window.survey_dialog import SurveyDialog
     from ropewalk.views.window.welcome import WelcomeCard
 
 ROUTING: Final = "routing"
@@ -178,6 +182,10 @@ class PanelWindow(QMainWindow):
         for signal in (self.stage.changed, self.panel_drawn):
             signal.connect(self._place_welcome)
         self.session.run_changed.connect(self._on_run)
+        self.session.surveys.visited.connect(self._on_visit)
+        self.session.surveys.returned.connect(self._on_return)
+        self.stage.changed.connect(self._on_workspace)
+        self.cards["survey_heads"].when_made(lambda panel: self._on_survey_panel(cast("SurveyHeadsPanel", panel)))
         self._on_run(None, self.session.run)
         for card in self.cards.values():
             card.when_made(self._welcome)
@@ -290,6 +298,8 @@ class PanelWindow(QMainWindow):
         if self.welcome is not None and self.welcome.isVisible():
             self.welcome.dismiss()
             return
+        if not isinstance(focused, keys.TYPED_INTO) and self.session.surveys.come_back():
+            return
         if self.presenting and self.failure.isHidden() and not isinstance(focused, keys.TYPED_INTO):
             self.present()
             return
@@ -332,6 +342,55 @@ class PanelWindow(QMainWindow):
         if path or adapter:
             dialog.look_at(path, at_once, adapter)
         return dialog
+
+    def choose_survey(self, *, compare: bool = False) -> QFileDialog:
+        """Ask for a survey's folder, or for one that holds a series; to ``compare`` it with the one that is open."""
+        surveys = self.session.surveys
+        start = "" if surveys.now is None else str(Path(surveys.now.folder).parent)
+        dialog = QFileDialog(self, "Compare with a survey" if compare else "Open a survey", start)
+        dialog.setObjectName("surveys")
+        dialog.setFileMode(QFileDialog.FileMode.Directory)
+        dialog.finished.connect(dialog.deleteLater)
+        dialog.fileSelected.connect(surveys.compare if compare else self.open_survey)
+        dialog.open()
+        return dialog
+
+    def open_survey(self, *folders: str) -> None:
+        """Show a survey, or a series of them."""
+        self.show_workspace("survey")
+        self.session.surveys.open(*folders)
+
+    def run_survey(self) -> SurveyDialog:
+        """Ask what is to be surveyed, and run it in a process of its own."""
+        from ropewalk.views.window.survey_dialog import SurveyDialog
+
+        dialog = SurveyDialog(self.session, self)
+        dialog.begun.connect(lambda: self.show_workspace("survey"))
+        dialog.open()
+        return dialog
+
+    def _on_visit(self, visit: Visit) -> None:
+        """Show an example's text in its head, and say how to come back."""
+        layer, head = visit.head
+        self.show_workspace("scores")
+        self.setFocus(Qt.FocusReason.OtherFocusReason)
+        name, text = wording.head_name(layer, head), visit.example.text
+        self.failure.show_notice(f"Text {text} of the survey in {name}. Alt+← or Esc goes back to the survey.")
+
+    def _on_return(self) -> None:
+        """Show the survey again, as it was left."""
+        self.failure.end_notice()
+        self.show_workspace("survey")
+
+    def _on_workspace(self) -> None:
+        """Whichever way a person goes back to the survey, the run of before is there again."""
+        if self.stage.workspace == "survey":
+            self.session.surveys.come_back()
+
+    def _on_survey_panel(self, panel: SurveyHeadsPanel) -> None:
+        panel.open_wanted.connect(self.choose_survey)
+        panel.compare_wanted.connect(partial(self.choose_survey, compare=True))
+        panel.run_wanted.connect(self.run_survey)
 
     def choose_engine(self) -> EngineDialog:
         """Ask where the engine is to run."""

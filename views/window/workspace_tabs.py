@@ -15,8 +15,11 @@ from ropewalk.views.style import theme, wording
 
 RAISED: Final = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
-Form = Literal["numbered", "named", "small", "numbers"]
-"""Names with numbers, names, names in small type, and the numbers of all but the one that is on: the widest first."""
+Form = Literal["numbered", "named", "small", "smallest", "numbers"]
+"""Names with numbers, names, names in small and in still smaller type, and the numbers of all but the one that is on:
+the widest first."""
+KINDS: Final = {"small": "tight", "smallest": "tightest"}
+"""What the style sheet calls buttons in small type."""
 
 
 class WorkspaceTabs(QWidget):
@@ -66,7 +69,7 @@ class WorkspaceTabs(QWidget):
         self._write(next(fits, "numbers"))
 
     def _write(self, form: Form) -> None:
-        kind = "tight" if form == "small" else ""
+        kind = KINDS.get(form, "")
         for workspace in WORKSPACES:
             button = self.buttons[workspace.name]
             button.setText(self._text(workspace, form))
@@ -111,9 +114,12 @@ class WorkspaceTabs(QWidget):
 
 
 def _font(form: Form) -> QFont:
-    return theme.current().font("subtitle" if form == "small" else "body")
+    font = theme.current().font("subtitle" if form in KINDS else "body")
+    if form == "smallest":
+        font.setPixelSize(theme.current().smallest)
+    return font
 
 
 def _padding(form: Form) -> int:
     """What the style sheet has beside the text."""
-    return theme.TIGHT if form == "small" else theme.GRID
+    return theme.TIGHT if form in KINDS else theme.GRID

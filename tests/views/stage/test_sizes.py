@@ -32,6 +32,7 @@ from ropewalk.views.pictures import snapshot
 from ropewalk.views.plots.maps.heatmap import Heatmap
 from ropewalk.views.stage.workspaces import NAMED
 from ropewalk.views.style import theme
+from tests.survey_folders import survey_in
 from tests.views.canned import CannedEngine, canned_session, visible, weights, word
 from tests.views.driving import settle, window_over
 from tests.views.measuring import faults
@@ -108,12 +109,31 @@ def whole(name: str, tab: QAbstractButton) -> bool:
 
 
 def test_nothing_is_cut_off_or_covered_where_there_is_little_room(window: MainWindow) -> None:
-    assert look_through(window, iter(FEW[::2])) == []
+    assert not (found := look_through(window, iter(FEW[::2]))), "\n".join(found)
 
 
 @pytest.mark.slow
 def test_nothing_is_cut_off_or_covered_on_any_screen(window: MainWindow) -> None:
     assert look_through(window, product(LOOKS, SIZES)) == []
+
+
+def faults_of_survey(window: MainWindow, folder: Path, screens: Iterable[tuple[str, tuple[int, int]]]) -> list[str]:
+    """What is wrong where a survey is open, alone and beside another."""
+    found = []
+    window.session.surveys.open(str(folder))
+    for look, size in screens:
+        dress(window, look)
+        for panel in (name for name in window.cards if name.startswith("survey_")):
+            put_on(window, "survey", size, panel)
+            found += [f"{panel}, {size}, {look}: {fault}" for fault in faults(window)]
+    return found
+
+
+@pytest.mark.parametrize("screens", [FEW[::2], pytest.param(FEW[1::2], marks=pytest.mark.slow)])
+def test_nothing_of_a_survey_is_cut_off_or_covered(
+    window: MainWindow, tmp_path: Path, screens: tuple[tuple[str, tuple[int, int]], ...]
+) -> None:
+    assert not (found := faults_of_survey(window, survey_in(tmp_path / "survey"), screens)), "\n".join(found)
 
 
 def faults_of_heads(window: MainWindow, screens: Iterable[tuple[str, tuple[int, int]]]) -> list[str]:

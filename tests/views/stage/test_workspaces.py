@@ -14,8 +14,8 @@ from ropewalk.views.stage.workspaces import NAMED, WORKSPACES, Workspace, home_o
 STRIP = "tokens"
 
 
-def test_numbers_and_keys_agree_and_eight_is_kept_free() -> None:
-    assert [workspace.number for workspace in WORKSPACES] == [1, 2, 3, 4, 5, 6, 7, 9]
+def test_numbers_and_keys_agree() -> None:
+    assert [workspace.number for workspace in WORKSPACES] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     for workspace in WORKSPACES:
         action = keys.action(f"workspace_{workspace.name}")
         assert action.keys == (f"Ctrl+{workspace.number}",)

@@ -1,0 +1,28 @@
+"""Which folders of this machine are surveys, by a glance."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+KEPT = ("tally.safetensors", "shards")
+
+
+def surveys_in(path: str | Path) -> tuple[str, ...]:
+    """A survey's folder itself, or the surveys that lie in a folder, by name; none where it is something else."""
+    folder = Path(path)
+    try:
+        if _is_survey(folder):
+            return (str(path),)
+        return tuple(str(one) for one in sorted(folder.iterdir()) if _is_survey(one))
+    except OSError:
+        return ()
+
+
+def holds_surveys(path: str | Path) -> bool:
+    """Whether a folder is a survey, or holds some."""
+    return bool(surveys_in(path))
+
+
+def _is_survey(folder: Path) -> bool:
+    """Whether it has what every survey has; a checkpoint has neither."""
+    return (folder / "manifest.json").is_file() and any((folder / name).exists() for name in KEPT)
