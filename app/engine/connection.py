@@ -41,10 +41,13 @@ class Ended(Failure):
         How, in a word or two; empty where the sentence says all there is to say.
     had_begun
         Whether it had said that it is there; else nothing that was asked of it is at fault.
+    at_limit
+        Whether what it read took more time or memory than that may (``model.limits``), which the sentence says.
     """
 
     reason: str = ""
     had_begun: bool = True
+    at_limit: bool = False
 
 
 class CallFailed(RopewalkError):

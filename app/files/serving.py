@@ -30,6 +30,7 @@ from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.serving import Handles, Serve
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.fingerprint import fingerprint_steps
+from ropewalk.model.limits import limited
 from ropewalk.model.progress import Progress, Pulse, Steps, finished
 from ropewalk.model.whole_file import whole_file
 from ropewalk.resources import resource
@@ -134,7 +135,8 @@ def find_checkpoint(handles: Handles, request: FindCheckpoint) -> Steps[Found]:
 def read_session_file(handles: Handles, request: ReadSession) -> Steps[SavedSession]:
     """Read a session file."""
     yield Progress(0, 1, "Reading the session")
-    return read_session(request.path)
+    with limited("session", request.path.name):
+        return read_session(request.path)
 
 
 def read_lesson_file(handles: Handles, request: ReadLesson) -> Steps[Lesson]:
@@ -142,7 +144,8 @@ def read_lesson_file(handles: Handles, request: ReadLesson) -> Steps[Lesson]:
     from ropewalk.app.lessons import shelf
 
     yield Progress(0, 1, "Reading the lesson")
-    return shelf.load_lesson(request.path)
+    with limited("lesson", request.path.name):
+        return shelf.load_lesson(request.path)
 
 
 def read_shelf(handles: Handles, request: ReadShelf) -> Steps[tuple[Problem, ...]]:

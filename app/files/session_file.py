@@ -20,8 +20,10 @@ SUFFIX: Final = ".ropewalk"
 FORMAT: Final = "ropewalk-session"
 VERSION: Final = 1
 """Raised when an older Ropewalk would misread a file."""
-LARGEST: Final = 64 << 20
-"""Bytes that a session file may have: a million decoded tokens have room."""
+LARGEST: Final = 16 << 20
+"""Bytes that a session file may have: a hundred thousand decoded tokens have room."""
+MOST_EXPERIMENTS: Final = 10_000
+"""Interventions in a run; a person has a dozen."""
 
 
 class SessionFileError(RopewalkError):
@@ -183,6 +185,8 @@ def _check_run(run: SavedRun, where: str) -> None:
     rows = len(run.ids) + len(run.decoded)
     if not run.ids:
         raise CodecError(f"{where}.ids is empty")
+    if len(run.interventions) > MOST_EXPERIMENTS:
+        raise CodecError(f"{where}.experiments has {len(run.interventions):,} entries, more than {MOST_EXPERIMENTS:,}")
     if len(run.drawn) != len(run.decoded):
         raise CodecError(f"{where}.drawn has {len(run.drawn)} entries for {len(run.decoded)} decoded tokens")
     if not len(run.ids) <= run.length <= rows:

@@ -22,6 +22,7 @@ from ropewalk.model.engine.interface import CheckpointOutline, Choice, ModelHand
 from ropewalk.model.engine.questions import Capability
 from ropewalk.model.errors import CheckpointError, MemoryBudgetError, OtherCheckpointError, TraceError
 from ropewalk.model.fingerprint import fingerprint_steps
+from ropewalk.model.limits import limited
 from ropewalk.model.options import ADAPTER, PROMPT, VIA, Option, Options
 from ropewalk.model.progress import Steps
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText, TokenTexts
@@ -71,7 +72,8 @@ def open_file(path: Path, options: Options | None = None) -> ModelHandle:
     TraceError
         When it cannot be read, or has no such prompt.
     """
-    file = load_trace(path)
+    with limited("trace", path.name):
+        file = load_trace(path)
     prompts, shown = file.trace.batch, (options or {}).get(PROMPT, 1)
     if prompts > 1:
         file = _one_prompt(file, shown)

@@ -197,7 +197,9 @@ class Server:
             self._finish(job, "done", stop.value)
         except RopewalkError as error:
             self._end(job, Failure(error.sentence, error.details, error.offers, confirm=error.confirm))
-        except Exception as error:  # the server has to survive whatever a job does
+        except (
+            BaseException
+        ) as error:  # the server has to survive whatever a job does: a library's panic is no Exception
             log.exception("A request failed in a way nobody foresaw: %s", job.message.packed.type)
             details = "".join(traceback.format_exception(error))
             self._end(job, Failure(unforeseen(error), details, unforeseen=True))
@@ -213,7 +215,7 @@ class Server:
             return
         try:
             self.handles.load()
-        except Exception:  # what needs it will say so, and the server has to survive
+        except BaseException:  # what needs it will say so, and the server has to survive
             log.exception("The engine could not be brought in.")
         self._sending.put(Message(0, "hello", packed=self._packing.pack(greeting)))
 
@@ -262,7 +264,7 @@ class Server:
         try:
             if job.work is not None:
                 job.work.close()
-        except Exception:  # nobody waits for what it does now, and the server has to survive
+        except BaseException:  # nobody waits for what it does now, and the server has to survive
             log.exception("A request did not end cleanly: %s", job.message.packed.type)
         self._finish(job, "failed", failure)
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropewalk.model.errors import SurveyError
+from ropewalk.model.limits import limited
 from ropewalk.model.notebooks.frames import frame
 from ropewalk.model.survey.comparison import Comparison, comparison_of
 from ropewalk.model.survey.statistics import SURVEYED, Numbers, distance_bins
@@ -199,13 +200,14 @@ def load_survey(folder: str | Path) -> Survey:
         When it is none, or nothing is in it yet.
     """
     folder = Path(folder)
-    manifest, shards = read_manifest(folder), shards_of(folder)
-    if not shards:
-        raise SurveyError(f"The survey in {folder} has no shard yet; run it again, it goes on.")
-    paths = iter(shards.values())
-    tally = Tally.load(next(paths))
-    for path in paths:
-        tally.merge(Tally.load(path))
+    with limited("survey", folder.name):
+        manifest, shards = read_manifest(folder), shards_of(folder)
+        if not shards:
+            raise SurveyError(f"The survey in {folder} has no shard yet; run it again, it goes on.")
+        paths = iter(shards.values())
+        tally = Tally.load(next(paths))
+        for path in paths:
+            tally.merge(Tally.load(path))
     return Survey(tally, manifest, folder)
 
 
