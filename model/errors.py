@@ -126,7 +126,8 @@ class Cancelled(RopewalkError):
 
 
 def shortened(sentence: str) -> str:
-    """A sentence without the rest of what a file says at length: the one place that shortens."""
+    """A sentence on one line, without the rest of what a file says at length: the one place that shortens."""
+    sentence = " ".join(sentence.splitlines())
     if len(sentence) <= LONGEST_QUOTE:
         return sentence
     sentence = ENDLESS.sub(r"\1…\2", sentence)

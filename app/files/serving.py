@@ -28,7 +28,7 @@ from ropewalk.app.files.requests import (
 from ropewalk.app.files.session_file import SavedSession, read_session, write_session
 from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.serving import Handles, Serve
-from ropewalk.model.errors import RopewalkError
+from ropewalk.model.errors import RopewalkError, quoted
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.limits import limited
 from ropewalk.model.progress import Progress, Pulse, Steps, finished
@@ -127,9 +127,21 @@ def find_checkpoint(handles: Handles, request: FindCheckpoint) -> Steps[Found]:
     """Look where a checkpoint is, and hash it."""
     for named in request.places:
         place = resource("bundled") if named is None else Path(named).absolute()
-        if place.exists():
-            return Found(str(place), (yield from fingerprint_steps(place, request.adapter)))
+        if _exists(place):
+            try:
+                return Found(str(place), (yield from fingerprint_steps(place, request.adapter)))
+            except OSError as error:
+                why = error.strerror or str(error)
+                raise RopewalkError(f"{quoted(str(place))} cannot be read: {why}; check the path.") from error
     return Found(None, "")
+
+
+def _exists(place: Path) -> bool:
+    """Whether there is something; a name that no file can have is nowhere."""
+    try:
+        return place.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def read_session_file(handles: Handles, request: ReadSession) -> Steps[SavedSession]:

@@ -240,6 +240,7 @@ def run(
     free = free_bytes(running.device_of(checkpoint))
     budget = run_budget(checkpoint.config, len(ids), model_handle.card.dtype, logits=logits, rows=rows)
     check_budget(budget, checkpoint.config, free, rows=rows)
+    yield Progress(0, 1, "Running the prompt")
     steps = running.capture_steps(
         checkpoint,
         ids,

@@ -20,6 +20,7 @@ from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.packing import Packing
 from ropewalk.model.engine.requests import Failure, Greeting
 from ropewalk.model.engine.serving import Handles, Serve
+from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
 from ropewalk.model.progress import Partial, Progress, Steps
 
@@ -227,7 +228,8 @@ class Server:
             raise RopewalkError(f"{packed.type} is nothing that can be asked.")
         job.work = self._served[type(request)](self.handles, request)
         self._send(job, "progress", Progress(0, 0, ""))
-        job.reported = time.monotonic()
+        # that what takes long has paused is said at once: until then it may be at a library that never returns
+        job.reported = time.monotonic() if job.message.urgency < Urgency.PREFILL else -REPORT_EVERY
 
     def _report(self, job: Job, point: Progress) -> None:
         now = time.monotonic()

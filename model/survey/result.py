@@ -208,6 +208,11 @@ def load_survey(folder: str | Path) -> Survey:
         tally = Tally.load(next(paths))
         for path in paths:
             tally.merge(Tally.load(path))
+    if len(tally.counts) != len(manifest["settings"]["statistics"]):
+        raise SurveyError(
+            f"The survey in {folder} is of {len(manifest['settings']['statistics'])} statistics, but its shards hold "
+            f"{len(tally.counts)}; they are of another one."
+        )
     return Survey(tally, manifest, folder)
 
 
@@ -215,11 +220,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """What a survey's folder is of."""
     try:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} cannot be read.", str(error)) from error
-    if not isinstance(found, dict) or not {"model", "corpus", "settings"} <= found.keys():
+    parts = [found.get(name) for name in ("model", "corpus", "settings")] if isinstance(found, dict) else [None]
+    named = parts[-1].get("statistics") if all(isinstance(part, dict) for part in parts) else None
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in named) or len({*named}) != len(named):
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} is that of something else.")
-    return found
+    return dict(found)
 
 
 def shards_of(folder: Path) -> dict[int, Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+import re
 import struct
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,8 @@ HEADER = 6_000
 """Most changes fall into the first and last bytes, where the descriptions are."""
 LONG = "x" * 5000
 """A text that no refusal may repeat in full."""
+KEY = re.compile(rb"[a-z0-9]+(?:\.[a-z_]+)+")
+"""What a number in a GGUF file is called; its type and the number follow."""
 ODD: tuple[Any, ...] = (
     *(None, True, False, 0, 1, 2, 3, -1, 1 << 31, (1 << 31) - 1, 1 << 40, (1 << 63) - 1, 1 << 63, 1 << 64, 10**4000),
     *(0.0, -0.0, 0.5, 1e-320, 1e308, float("nan"), float("inf"), float("-inf")),
@@ -25,7 +28,7 @@ ODD: tuple[Any, ...] = (
 def mutated(data: bytes, draw: random.Random) -> bytes:
     """Some changes: of the bytes, or of the JSON that the data is or holds."""
     if draw.random() < 0.5:
-        for reworked in (_of_json, _of_header, _of_lines):
+        for reworked in (_of_json, _of_header, _of_gguf, _of_lines):
             changed = reworked(data, draw)
             if changed is not None:
                 return changed
@@ -86,6 +89,19 @@ def _of_header(data: bytes, draw: random.Random) -> bytes | None:
         header = _changed(header, draw)
     text = _written(header, draw)
     return struct.pack("<Q", len(text)) + text + data[8 + length :]
+
+
+def _of_gguf(data: bytes, draw: random.Random) -> bytes | None:
+    """A GGUF file in which a number or the type of a number is another one."""
+    keys = [*KEY.finditer(data[:HEADER])] if data.startswith(b"GGUF") else []
+    if not keys:
+        return None
+    changed = bytearray(data)
+    for _ in range(draw.choice((1, 1, 2))):
+        at = draw.choice(keys).end() + 4 * (draw.random() < 0.9)
+        value = draw.choice((0, 1, 2, 3, 5, 7, 9, 64, 1 << 16, 1 << 31, (1 << 32) - 1, draw.getrandbits(32)))
+        changed[at : at + 4] = struct.pack("<I", value)
+    return bytes(changed)
 
 
 def _of_lines(data: bytes, draw: random.Random) -> bytes | None:

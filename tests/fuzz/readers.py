@@ -61,11 +61,14 @@ class Reader:
         Reads what lies in the folder, as a person's click would; the file is the damaged one.
     share
         How many of a thousand inputs of all readers are for this one.
+    refuses
+        Whether it refuses anything; else what it cannot read is as if it was not there.
     """
 
     seeds: Callable[[Path], tuple[Path, list[bytes]]]
     read: Callable[[Path], object]
     share: int = 40
+    refuses: bool = True
 
 
 def _one(path: Path, *more: bytes) -> tuple[Path, list[bytes]]:
@@ -468,13 +471,13 @@ READERS: dict[str, Reader] = {
     "adapter": Reader(_adapter, _merges, 20),
     "adapter weights": Reader(_adapter_weights, _merges, 20),
     "tokenizer.json": Reader(_json_tokenizer, _tokenized, 60),
-    "tokenizer_config.json": Reader(_named_tokens, _tokenized, 30),
+    "tokenizer_config.json": Reader(_named_tokens, _tokenized, 30, refuses=False),
     "sentencepiece": Reader(_sentencepiece, _tokenized, 50),
     "tiktoken": Reader(_tiktoken, _tokenized, 30),
     "tekken": Reader(_tekken, _tokenized, 30),
     "vocab.json": Reader(_vocabulary, _tokenized, 20),
     "merges.txt": Reader(_merges_file, _tokenized, 20),
-    "chat template": Reader(_template, _renders, 5),
+    "chat template": Reader(_template, _renders, 3),
     "session": Reader(_session, read_session, 60),
     "settings": Reader(_settings, _settles, 30),
     "lesson": Reader(_lesson, load_lesson, 30),
