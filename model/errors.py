@@ -13,7 +13,7 @@ LONGEST_QUOTE = 200
 """Characters of what a file says that a sentence repeats at most."""
 LONGEST_SENTENCE = 1200
 LONGEST_DETAILS = 1 << 16
-ENDLESS = re.compile(rf"(\S{{{LONGEST_QUOTE}}})\S+?((?:['\")\]]*[.,;:?!]*)(?=\s|$))")
+ENDLESS = re.compile(rf"(\S{{{LONGEST_QUOTE}}})\S*?[^\s'\")\].,;:?!](['\")\]]*[.,;:?!]*)(?=\s|$)")
 
 
 class RopewalkError(Exception):

@@ -28,7 +28,7 @@ from ropewalk.app.files.requests import (
 from ropewalk.app.files.session_file import SavedSession, read_session, write_session
 from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.serving import Handles, Serve
-from ropewalk.model.errors import RopewalkError, quoted
+from ropewalk.model.errors import RopewalkError
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.limits import limited
 from ropewalk.model.progress import Progress, Pulse, Steps, finished
@@ -128,11 +128,7 @@ def find_checkpoint(handles: Handles, request: FindCheckpoint) -> Steps[Found]:
     for named in request.places:
         place = resource("bundled") if named is None else Path(named).absolute()
         if _exists(place):
-            try:
-                return Found(str(place), (yield from fingerprint_steps(place, request.adapter)))
-            except OSError as error:
-                why = error.strerror or str(error)
-                raise RopewalkError(f"{quoted(str(place))} cannot be read: {why}; check the path.") from error
+            return Found(str(place), (yield from fingerprint_steps(place, request.adapter)))
     return Found(None, "")
 
 

@@ -222,8 +222,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} cannot be read.", str(error)) from error
-    parts = [found.get(name) for name in ("model", "corpus", "settings")] if isinstance(found, dict) else [None]
-    named = parts[-1].get("statistics") if all(isinstance(part, dict) for part in parts) else None
+    parts: list[Any] = [found.get(name) for name in ("model", "corpus", "settings")] if isinstance(found, dict) else [0]
+    named = parts[-1].get("statistics") if all(isinstance(one, dict) for one in parts) else None
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named) or len({*named}) != len(named):
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} is that of something else.")
     return dict(found)
