@@ -38,15 +38,12 @@ class Limit:
         By the clock.
     mebibytes
         By which the process may grow, and how many times the size of what is read beside that.
-    largest
-        Bytes of a file above which it is refused unread; 0 where the reader itself says so.
     """
 
     what: str
     seconds: float
     mebibytes: int
     times: int = 0
-    largest: int = 0
 
 
 LIMITS: Final[Mapping[str, Limit]] = MappingProxyType(
@@ -54,10 +51,10 @@ LIMITS: Final[Mapping[str, Limit]] = MappingProxyType(
         "checkpoint": Limit("the description", 60, 2048),
         "tokenizer": Limit("the tokenizer", 60, 2048),
         "text": Limit("a text with its tokenizer", 20, 1024, 1024),
-        "trace": Limit("the trace", 60, 2048, 0),
-        "survey": Limit("the survey", 60, 2048, 8),
-        "session": Limit("the session", 20, 512, 16, 1 << 24),
-        "lesson": Limit("the lesson", 20, 512, 0, 1 << 20),
+        "trace": Limit("the trace", 60, 2048),
+        "survey": Limit("the survey", 60, 2048),
+        "session": Limit("the session", 20, 512),
+        "lesson": Limit("the lesson", 20, 512),
     }
 )
 """By reader; weights are read under the budget of memory instead, and may take any time."""
