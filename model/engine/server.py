@@ -198,9 +198,7 @@ class Server:
             self._finish(job, "done", stop.value)
         except RopewalkError as error:
             self._end(job, Failure(error.sentence, error.details, error.offers, confirm=error.confirm))
-        except (
-            BaseException
-        ) as error:  # the server has to survive whatever a job does: a library's panic is no Exception
+        except BaseException as error:  # it has to survive whatever a job does, a library's panic too
             log.exception("A request failed in a way nobody foresaw: %s", job.message.packed.type)
             details = "".join(traceback.format_exception(error))
             self._end(job, Failure(unforeseen(error), details, unforeseen=True))
