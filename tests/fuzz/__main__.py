@@ -1,7 +1,7 @@
 """``make fuzz MINUTES=n`` or ``INPUTS=n``: damaged files for every reader, each in a process under a limit.
 
-Any exception that is not ours, any hang and any growth is kept as a file, with the command that repeats it. Where
-atheris is installed and ``GUIDED=1``, it chooses the inputs by what code they reach.
+Any exception that is not ours, any hang and any growth is kept as a file, with the command that repeats it. With
+``GUIDED=1`` atheris chooses the inputs by what code they reach, where it installs (``tests.fuzz.guided``).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import hashlib
 import json
+import re
 import select
 import shutil
 import subprocess
@@ -19,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +35,7 @@ PATIENCE = 30.0
 GROWTH = 500 << 20
 """Bytes by which the process may grow with one input."""
 LOOK = 0.02
+REPEATS = "again: python -m tests.fuzz --again '{}' {}"
 KEPT = Path(".fuzz")
 """Where inputs are kept that something is wrong with."""
 
@@ -150,12 +153,37 @@ def keep(report: Report, name: str, fault: str, file: str, data: bytes) -> None:
     report.faults[kind] += 1
     if kind in report.kept:
         return
-    folder = KEPT / name.replace(" ", "-").replace("/", "-")
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{hashlib.sha256(data).hexdigest()[:12]}-{file}"
+    path = folder_of(name) / f"{hashlib.sha256(data).hexdigest()[:12]}-{file}"
     path.write_bytes(data)
     report.kept[kind] = path
-    print(f"  {name}: {fault}\n    again: python -m tests.fuzz --again {name!r} {path}", flush=True)
+    print(f"  {name}: {fault}\n    {REPEATS.format(name, path)}", flush=True)
+
+
+def guided(name: str, seconds: float) -> Report:
+    """Let atheris fuzz one reader; it ends at each fault, and begins anew."""
+    report, until = Report(), time.monotonic() + seconds
+    folder = folder_of(name)
+    while (left := round(until - time.monotonic())) > 0:
+        command = [sys.executable, "-m", "tests.fuzz.guided", name, str(left), str(folder)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        counts = re.findall(r"^#(\d+)\s", done.stderr, flags=re.MULTILINE)
+        report.inputs += int(counts[-1]) if counts else 0
+        if done.returncode == 0:
+            break
+        wrong = re.findall(r"AssertionError: (.*)|ERROR: libFuzzer: (.*)", done.stderr)
+        report.faults[next(filter(None, wrong[0]))[:100] if wrong else done.stderr[-300:]] += 1
+        for path in re.findall(r"Test unit written to (\S+)", done.stderr):
+            print(f"  {name}: {next(reversed(report.faults))}\n    {REPEATS.format(name, path)}", flush=True)
+        if not counts:
+            break
+    return report
+
+
+def folder_of(name: str) -> Path:
+    """Where faults of a reader are kept."""
+    folder = KEPT / name.replace(" ", "-").replace("/", "-")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def again(name: str, path: Path) -> int:
@@ -188,6 +216,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
     parser.add_argument("--minutes", type=float, help="for how long, all readers together")
     parser.add_argument("--inputs", type=int, help="how many inputs, all readers together (2000)")
+    parser.add_argument("--guided", action="store_true", help="let atheris choose the inputs, where it is installed")
     parser.add_argument("--seed", default=str(int(time.time())), help="where to begin (the time)")
     parser.add_argument("--again", nargs=2, metavar=("READER", "FILE"), help="read a kept input once more")
     parser.add_argument("readers", nargs="*", help=f"{', '.join(READERS)} (all)")
@@ -208,7 +237,10 @@ def main() -> int:
         def enough(done: int, count: int = count, until: float = until) -> bool:
             return time.monotonic() >= until if parsed.minutes else done >= count
 
-        report = reports[name] = fuzzed(name, parsed.seed, enough)
+        by_atheris = parsed.guided and find_spec("atheris") is not None
+        report = reports[name] = (
+            guided(name, max(10.0, until - time.monotonic())) if by_atheris else fuzzed(name, parsed.seed, enough)
+        )
         print(
             f"{name:24}{report.inputs:8,}{report.refused:9,}{report.faults.total():8,}{report.slowest:11.2f}",
             flush=True,
