@@ -35,9 +35,9 @@ class Limit:
     what
         What is read, with its article, for a sentence.
     seconds
-        By the clock.
+        By the clock, and as many again for each MiB that is said to be read.
     mebibytes
-        By which the process may grow, and how many times the size of what is read beside that.
+        By which the process may grow, and ``times`` what is said to be read beside that.
     """
 
     what: str
@@ -48,8 +48,8 @@ class Limit:
 
 LIMITS: Final[Mapping[str, Limit]] = MappingProxyType(
     {
-        "checkpoint": Limit("the description", 60, 2048),
-        "tokenizer": Limit("the tokenizer", 60, 2048),
+        "checkpoint": Limit("the description", 180, 2048),
+        "tokenizer": Limit("the tokenizer", 120, 2048),
         "text": Limit("a text with its tokenizer", 20, 1024, 1024),
         "trace": Limit("the trace", 60, 2048),
         "survey": Limit("the survey", 60, 2048),
@@ -82,13 +82,13 @@ def limited(reader: str, name: str, size: int = 0) -> Iterator[None]:
         yield
         return
     limit, number = LIMITS[reader], next(_NUMBERS)
-    most = limit.mebibytes * MEBI + limit.times * size
+    most, seconds = limit.mebibytes * MEBI + limit.times * size, limit.seconds * (1 + size // MEBI)
     place = quoted(name)
-    late = f"Reading {limit.what} of {place} took more than {limit.seconds:g} seconds"
+    late = f"Reading {limit.what} of {place} took more than {seconds:g} seconds"
     large = f"Reading {limit.what} of {place} took more than {most // MEBI:,} MiB of memory"
     end = "and was stopped; it is damaged, or made to hold up whoever reads it."
     _hang_up_ends(begins=True)
-    tell_watcher(f"+{number}\t{limit.seconds}\t{most}\t{late}, {end}\t{large}, {end}")
+    tell_watcher(f"+{number}\t{seconds}\t{most}\t{late}, {end}\t{large}, {end}")
     try:
         yield
     finally:

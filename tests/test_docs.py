@@ -20,6 +20,7 @@ from ropewalk.app.files import session_file
 from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model import errors
 from ropewalk.model.checkpoints.families.table import FAMILIES
+from ropewalk.model.decoder import interventions
 from ropewalk.model.limits import LIMITS
 from ropewalk.model.tokens import chat
 from ropewalk.views import keys
@@ -249,6 +250,6 @@ def test_the_readers_and_their_limits_are_those_of_the_code() -> None:
     assert stated == {name: (limit.seconds, limit.mebibytes) for name, limit in LIMITS.items()} | {
         "template": (template.seconds, template.memory)
     }
-    session = f"at most {session_file.LARGEST >> 20} MiB with at most {session_file.MOST_EXPERIMENTS:,} experiments"
+    session = f"at most {session_file.LARGEST >> 20} MiB with at most {interventions.MOST_INTERVENTIONS:,} experiments"
     assert session in page("SECURITY.md")
     assert f"at most {errors.LONGEST_QUOTE} characters" in page("SECURITY.md")

@@ -30,9 +30,9 @@ SUFFIXES = (".bin", ".pth", ".pt", ".ckpt")
 SINGLE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"
 LARGEST_PICKLE = 256_000_000
-DEEPEST_TUPLE = 16
-"""Tuples within tuples in the description of tensors, which has four: hashing one of sixty that holds each inner one
-twice takes for ever, and so does comparing it."""
+LARGEST_TUPLE = 1 << 16
+"""Members of a tuple and of all tuples in it, each as often as it is there: one that holds another twice, which holds a
+third twice, and so on sixty times, takes for ever to hash."""
 
 DAMAGED = (
     RuntimeError,
@@ -163,19 +163,19 @@ def _check_zip(path: Path) -> None:
                 f"{path.name} describes its tensors in {entry.file_size:,} bytes, more than any model needs; it is "
                 "damaged or not a model."
             )
-    if any(_deepest_tuple(data) > DEEPEST_TUPLE for data in described):
+    if any(_largest_tuple(data) > LARGEST_TUPLE for data in described):
         raise CheckpointError(
-            f"{path.name} nests tuples more than {DEEPEST_TUPLE} deep, as no file of weights does: reading it could "
-            "take for ever, so it is refused; use a safetensors copy of the model."
+            f"{path.name} holds a tuple of more than {LARGEST_TUPLE:,} members, as no file of weights does: reading it "
+            "could take for ever, so it is refused; use a safetensors copy of the model."
         )
 
 
-def _deepest_tuple(data: bytes) -> int:
-    """How deep tuples stand in tuples in a pickle, by its operations alone; those that contradict each other end it."""
+def _largest_tuple(data: bytes) -> int:
+    """How many members tuples in a pickle have, by its operations alone; those that contradict each other end it."""
     stack: list[int] = []
     marks: list[int] = []
     kept: dict[Any, int] = {}
-    deepest = 0
+    largest = 0
 
     def taken(count: int) -> list[int]:
         at = max(0, len(stack) - count)
@@ -189,8 +189,8 @@ def _deepest_tuple(data: bytes) -> int:
                 marks.append(len(stack))
             elif name in TUPLES:
                 inside = taken(TUPLES[name] if TUPLES[name] >= 0 else len(stack) - marks.pop())
-                stack.append(1 + max(inside, default=0))
-                deepest = max(deepest, stack[-1])
+                stack.append(min(1 + sum(inside), LARGEST_TUPLE + 1))
+                largest = max(largest, stack[-1])
             elif name in ("BINGET", "LONG_BINGET", "GET"):
                 stack.append(kept[argument])
             elif name in ("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"):
@@ -201,10 +201,10 @@ def _deepest_tuple(data: bytes) -> int:
                     del before[before.index(pickletools.markobject) :]
                     taken(len(stack) - marks.pop())
                 taken(len(before))
-                stack += [0] * len(operation.stack_after)
+                stack += [1] * len(operation.stack_after)
     except (*DAMAGED, UnicodeDecodeError):  # torch says so itself
         pass
-    return deepest
+    return largest
 
 
 def tensors_of(found: Any, path: Path) -> dict[str, Tensor]:

@@ -240,12 +240,11 @@ def test_a_pickle_whose_keys_take_for_ever_to_hash(folder: Path) -> None:
     import zipfile
 
     as_torch(folder)
-    nested = b"X\x01\x00\x00\x00a\x85q\x00" + b"".join(
-        b"h%ch%c\x86q%c" % (depth, depth, depth + 1) for depth in range(60)
-    )
-    with zipfile.ZipFile(folder / "pytorch_model.bin", "w") as archive:
-        archive.writestr("archive/data.pkl", b"\x80\x02}" + nested + b"K\x01s.")
-    refused(folder, "pytorch_model.bin", "nests tuples more than 16 deep", "safetensors copy")
+    for width, depth in ((2, 60), (100, 9)):
+        inner = b"".join(b"(" + b"h%c" % at * width + b"tq%c" % (at + 1) for at in range(depth))
+        with zipfile.ZipFile(folder / "pytorch_model.bin", "w") as archive:
+            archive.writestr("archive/data.pkl", b"\x80\x02}X\x01\x00\x00\x00aq\x00" + inner + b"K\x01s.")
+        refused(folder, "pytorch_model.bin", "holds a tuple of more than 65,536 members", "safetensors copy")
 
 
 def test_a_torch_file_cut_short(folder: Path) -> None:
