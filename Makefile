@@ -16,7 +16,7 @@ BESIDE  = { $(BIN)/mypy; types=$$?; $(CONTRACTS) && exit $$types; } >$(TYPES) 2>
           $(1); tests=$$?; wait $$beside; beside=$$?; cat $(TYPES); exit $$((tests + beside))
 CONTRACTS = cd $(VENV)/types && ../bin/lint-imports --config ../../pyproject.toml
 
-.PHONY: run test test-all test-cuda test-portable breakages lint rules format types bench soak screenshot moments clean
+.PHONY: run test test-all test-cuda test-portable breakages fuzz lint rules format types bench soak screenshot moments clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
@@ -38,6 +38,11 @@ test-portable: $(STAMP) $(MODEL)
 # faults of one line, each of which the tests have to notice; ARGS names some of them
 breakages: $(STAMP) $(MODEL)
 	@$(BIN)/python -m tests.breakages $(ARGS)
+
+# damaged files for every reader, for MINUTES or so many INPUTS; with GUIDED=1 atheris chooses them where it installs
+fuzz: $(STAMP)
+	$(if $(GUIDED),-$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[fuzz]')
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz $(if $(MINUTES),--minutes $(MINUTES)) $(if $(INPUTS),--inputs $(INPUTS)) $(if $(GUIDED),--guided) $(ARGS)
 
 lint: rules types
 

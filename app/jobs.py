@@ -192,7 +192,7 @@ class Jobs(QObject):
             failure = during(job.what, error.failure) if error.failure.unforeseen else error.failure
         except RopewalkError as error:
             failure = Failure(error.sentence, error.details, error.offers, confirm=error.confirm)
-        except Exception as error:  # whoever waits is owed a sentence, whatever happened
+        except BaseException as error:  # whoever waits is owed a sentence, whatever happened
             log.exception("A job failed in a way nobody foresaw: %s", job.what or job.slot)
             failure = unexpected(job.what, error)
         else:
@@ -309,7 +309,7 @@ def close(job: Job) -> None:
     """End the generator of a job that nobody waits for any more."""
     try:
         job.work.close()
-    except Exception:  # whoever dropped it has gone on to something else
+    except BaseException:  # whoever dropped it has gone on to something else
         log.exception("A job did not end cleanly: %s", job.what or job.slot)
 
 
@@ -325,6 +325,6 @@ def during(what: str, failure: Failure) -> Failure:
     return replace(failure, sentence=sentence)
 
 
-def unexpected(what: str, error: Exception) -> Failure:
+def unexpected(what: str, error: BaseException) -> Failure:
     """Put an exception that nobody foresaw into one sentence, with the traceback as details."""
     return Failure(unforeseen(error, what), "".join(traceback.format_exception(error)))

@@ -6,7 +6,14 @@ to do.
 
 from __future__ import annotations
 
+import re
 from typing import Any
+
+LONGEST_QUOTE = 200
+"""Characters of what a file says that a sentence repeats at most."""
+LONGEST_SENTENCE = 1200
+LONGEST_DETAILS = 1 << 16
+ENDLESS = re.compile(rf"(\S{{{LONGEST_QUOTE}}})\S*?[^\s'\")\].,;:?!](['\")\]]*[.,;:?!]*)(?=\s|$)")
 
 
 class RopewalkError(Exception):
@@ -20,9 +27,9 @@ class RopewalkError(Exception):
     confirm: bool = False
 
     def __init__(self, sentence: str, details: str = "") -> None:
-        super().__init__(sentence)
-        self.sentence = sentence
-        self.details = details
+        self.sentence = shortened(sentence)
+        super().__init__(self.sentence)
+        self.details = details[:LONGEST_DETAILS]
 
 
 class ConfigError(RopewalkError):
@@ -118,8 +125,25 @@ class Cancelled(RopewalkError):
         super().__init__("Cancelled.")
 
 
-def unforeseen(error: Exception, doing: str = "") -> str:
+def shortened(sentence: str) -> str:
+    """A sentence on one line, without the rest of what a file says at length: the one place that shortens."""
+    sentence = " ".join(sentence.splitlines())
+    if len(sentence) <= LONGEST_QUOTE:
+        return sentence
+    sentence = ENDLESS.sub(r"\1…\2", sentence)
+    if len(sentence) <= LONGEST_SENTENCE:
+        return sentence
+    return f"{sentence[: LONGEST_SENTENCE - LONGEST_QUOTE]} … {sentence[3 - LONGEST_QUOTE :]}"
+
+
+def quoted(name: str) -> str:
+    """What a file or something in it is called, as it can stand in a sentence: on one line, and not at length."""
+    text = "".join(letter if letter.isprintable() else " " for letter in name)
+    return text if len(text) <= LONGEST_QUOTE else f"{text[:LONGEST_QUOTE]}…"
+
+
+def unforeseen(error: BaseException, doing: str = "") -> str:
     """Put an exception that nobody foresaw into one sentence; ``doing`` is what was going on, such as a job's name."""
-    cause = str(error).strip().split("\n")[0].rstrip(".") or "no message"
+    cause = quoted(str(error).strip().split("\n")[0]).rstrip(".") or "no message"
     during = f" while {doing[0].lower()}{doing[1:]}" if doing else ""
     return f"Something unforeseen went wrong{during}: {cause} ({type(error).__name__})."

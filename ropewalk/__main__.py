@@ -47,6 +47,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return start.show_window(typed[0] if typed else "", engine)
         print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
         typed = drawn_instead(typed, str(PICTURE))
+    if arguments is None:  # before anything large is imported
+        from ropewalk.model.child_process import fork_watcher
+
+        fork_watcher(None)
     from ropewalk.app.commands.line import run_command
 
     return run_command(typed if engine is None else [*typed, ENGINE, engine], take_shot)

@@ -711,6 +711,7 @@ BREAKAGES = (
     ),
     server("a cancel that crossed a result is never answered", 'self._sending.put(Message(number, "done"))', "pass"),
     server("what a cancelled request has made is kept", "if job.cancelled or last.kind ==", "if last.kind =="),
+    server("a panic ends the thread that computes", "except BaseException as error:", "except Exception as error:"),
     server("every pause is reported", "if now - job.reported >= REPORT_EVERY:", "if now >= job.reported:"),
     serving("a row beyond the run is asked about", "<= view.length <= run.newest", "<= view.length"),
     serving(
@@ -1095,8 +1096,26 @@ BREAKAGES = (
         "a child whose parent was gone lives on", "if os.getppid() != parent:", "if os.getppid() < 0 != parent:"
     ),
     child_process("half a socket keeps an engine", '"POLLRDHUP", 0)', '"POLLNOHUP", 0)'),
-    child_process(
-        "what a child forked outlives it", "while not ended and os.getppid() == watched:", "while not ended:"
+    child_process("what a child forked outlives it", "while os.getppid() == watched:", "while True:"),
+    of("model/child_process.py", "model/test_limits")(
+        "what grows without end is not ended", "if now > until or taken > most:", "if now > until:"
+    ),
+    of("model/child_process.py", "model/test_limits")(
+        "a limit outlives what was read", "self._set.pop(said[1:], None)", "pass"
+    ),
+    of("model/limits.py", "model/test_limits")(
+        "a line that is hung up looks like a limit for ever",
+        "library.signal(int(signal.SIGHUP), _BEFORE.pop())",
+        "_BEFORE.pop()",
+    ),
+    of("app/session/recovery.py", "views/test_engine_death")(
+        "no engine comes after one that was ended at a limit", "if ended.at_limit:", "if False:"
+    ),
+    of("model/checkpoints/formats/torch_files.py", "model/checkpoints/test_wrong_files")(
+        "a key that takes for ever to hash is read", "min(1 + sum(inside), LARGEST_TUPLE + 1)", "1"
+    ),
+    of("model/errors.py", "model/test_errors")(
+        "a sentence has no end", "if len(sentence) <= LONGEST_SENTENCE:", "if sentence:"
     ),
     of("model/engine/stdio.py", "model/engine/test_stdio")(
         "what is printed stands between the frames", "os.dup2(2, 1)", "os.dup2(writing, 1)"

@@ -1,12 +1,13 @@
 """A process that serves canned readings as an engine does, and stays or ends where a test wants that.
 
 Its argument is a file that says where: ``holds run`` goes on with a run for ever, ``deaf run`` does not even hear a
-cancel, ``dies run`` ends the process there. What is named is a method of the engine, or a question. A file ``met``
-beside it says that the place was met.
+cancel, ``reads run`` reads a text that takes for ever, ``dies run`` ends the process there. What is named is a method
+of the engine, or a question. A file ``met`` beside it says that the place was met.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import signal
 import sys
@@ -15,6 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -42,12 +44,15 @@ def main() -> None:
 
 def wilful(wishes: Path) -> Any:
     """The engine that does what the file says."""
+    from ropewalk.model import limits
     from ropewalk.model.engine.interface import CheckpointOutline, ModelHandle, RunHandle
     from ropewalk.model.engine.questions import Question
     from ropewalk.model.options import Options
     from ropewalk.model.progress import Progress
     from ropewalk.model.readings.records import HeadNumbers, Sampling
     from tests.views.canned import CannedEngine
+
+    limit = limits.Limit("a text with its tokenizer", 0.1, 1024)
 
     def meet(what: str) -> Generator[Progress, None, None]:
         """Come to a place that may be wished for."""
@@ -58,6 +63,9 @@ def wilful(wishes: Path) -> Any:
                 os.kill(os.getpid(), signal.SIGKILL)
             if wished == "deaf":
                 signal.pause()
+            if wished == "reads":
+                with mock.patch.dict(limits.__dict__, LIMITS={"text": limit}), limits.limited("text", "the prompt"):
+                    any(itertools.repeat(0))  # holds the interpreter
             yield Progress(1, 2, what)
 
     @dataclass

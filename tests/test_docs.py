@@ -16,13 +16,19 @@ import torch
 import ropewalk
 from ropewalk.app.commands.line import parser
 from ropewalk.app.commands.typed import ENGINE, names_file, split_engine
+from ropewalk.app.files import session_file
 from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.model import errors
 from ropewalk.model.checkpoints.families.table import FAMILIES
+from ropewalk.model.decoder import interventions
+from ropewalk.model.limits import LIMITS
+from ropewalk.model.tokens import chat
 from ropewalk.views import keys
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = (
     "README.md",
+    "SECURITY.md",
     *(f"docs/{path.name}" for path in sorted((ROOT / "docs").glob("*.md"))),
     "resources/bundled/MODEL_CARD.md",
 )
@@ -235,3 +241,15 @@ def test_the_table_of_families_has_every_family() -> None:
     named = re.findall(r"^\| [^|]+ \| `(\w+)` \|", page("docs/families.md"), flags=re.MULTILINE)[1:]
     in_their_own_files = ["minimind", "meta_llama"]
     assert sorted([*named, *in_their_own_files]) == sorted(family.name for family in FAMILIES)
+
+
+def test_the_readers_and_their_limits_are_those_of_the_code() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .* \| ([\d,]+) \| ([\d,]+) \|$", page("SECURITY.md"), flags=re.MULTILINE)
+    template = chat.Limits()
+    stated = {name: (float(seconds), int(mebibytes)) for name, seconds, mebibytes in rows}
+    assert stated == {name: (limit.seconds, limit.mebibytes) for name, limit in LIMITS.items()} | {
+        "template": (template.seconds, template.memory)
+    }
+    session = f"at most {session_file.LARGEST >> 20} MiB with at most {interventions.MOST_INTERVENTIONS:,} experiments"
+    assert session in page("SECURITY.md")
+    assert f"at most {errors.LONGEST_QUOTE} characters" in page("SECURITY.md")

@@ -88,7 +88,7 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
     except OSError as error:
         print(f"{error.strerror or error}: {error.filename or 'the file'} could not be used.", file=sys.stderr)
         return 1
-    except Exception as error:  # noqa: BLE001 - whoever typed a command is owed a sentence, whatever happened
+    except BaseException as error:  # noqa: BLE001 - whoever typed a command is owed a sentence, whatever happened
         print(unforeseen(error), file=sys.stderr)
         return 1
     return 0

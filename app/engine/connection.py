@@ -19,7 +19,7 @@ from ropewalk import __version__
 from ropewalk.app.engine.deaths import Deaths
 from ropewalk.model.engine.frames import Kind, Message
 from ropewalk.model.engine.packing import Packing
-from ropewalk.model.engine.requests import Failure, Greeting
+from ropewalk.model.engine.requests import Failure, Greeting, RunPrompt
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import RopewalkError
 
@@ -29,6 +29,14 @@ PATIENCE_MS = 2000
 """How long a process has to hear a cancel."""
 TICKS = 4
 """That is looked at so often meanwhile: a window that was itself held up for long has not listened for long."""
+HURRY_MS = 600
+"""How long a process has in which nothing is lost when it is ended."""
+STUCK_TICKS = 1
+"""After which a process is taken to read what it will never have read, where it has not paused once."""
+STUCK = (
+    "The engine did not hear that it was cancelled while it read the prompt with the tokenizer of this checkpoint, "
+    "which may be made to hold it up."
+)
 
 
 @dataclass(frozen=True)
@@ -41,10 +49,13 @@ class Ended(Failure):
         How, in a word or two; empty where the sentence says all there is to say.
     had_begun
         Whether it had said that it is there; else nothing that was asked of it is at fault.
+    at_limit
+        Whether what it read took more time or memory than that may (``model.limits``), which the sentence says.
     """
 
     reason: str = ""
     had_begun: bool = True
+    at_limit: bool = False
 
 
 class CallFailed(RopewalkError):
@@ -113,13 +124,19 @@ class NoReply(Reply):
 
 @dataclass(eq=False)
 class Waiting:
-    """A request without a result so far; ``sent`` to the process, which has ``begun`` with it."""
+    """A request without a result so far; ``sent`` to the process, which has ``begun`` with it, and ``paused`` since."""
 
     request: Any
     urgency: Urgency
     heard: Callable[[Reply], None]
     sent: bool
     begun: bool = False
+    paused: bool = False
+
+    @property
+    def reads(self) -> bool:
+        """Whether the process may be at what a stranger has made to hold it up: the first that it does for a run."""
+        return self.begun and not self.paused and isinstance(self.request, RunPrompt)
 
 
 class Handle:
@@ -179,6 +196,8 @@ class Connection(QObject):
         self._is_loading = False
         """Whether torch is being imported over there, during which nothing can be heard."""
         self._waiting: dict[int, Waiting] = {}
+        self._stuck: set[int] = set()
+        """What was cancelled while the process read it."""
         self._cancelled: dict[int, int] = {}
         """What was cancelled and goes on, and for how many ticks."""
         self._patience = QTimer(self)
@@ -214,6 +233,8 @@ class Connection(QObject):
         if waiting is None or not waiting.sent or self.gone is not None:
             return
         self._cancelled[number] = 0
+        if waiting.reads:
+            self._stuck.add(number)
         if not self._patience.isActive():
             self._patience.start()
         self._send("cancel", number)
@@ -234,6 +255,10 @@ class Connection(QObject):
         if self.gone is None:
             self._send("release", number)
         self.go_if_unused()
+
+    def hurry(self, *, little: bool) -> None:
+        """Say whether little is lost when the process is ended, so that it has less time to hear a cancel."""
+        self._patience.setInterval((HURRY_MS if little else PATIENCE_MS) // TICKS)
 
     def retire(self) -> None:
         """Let the process go as soon as it keeps nothing for the window, and nobody waits for it."""
@@ -287,9 +312,10 @@ class Connection(QObject):
             self.distrust(RopewalkError(f"A {message.kind} is nothing that an engine says."))
             return
         if waiting is None:
+            self._stuck.discard(message.id)
             self.acknowledge(message)
         else:
-            waiting.begun = True
+            waiting.begun, waiting.paused = True, waiting.begun
             waiting.heard(reply)
         self.go_if_unused()
 
@@ -382,7 +408,10 @@ class Connection(QObject):
         if self._is_loading:
             return
         self._cancelled = {number: ticks + 1 for number, ticks in self._cancelled.items()}
-        if TICKS + 1 in self._cancelled.values():
+        if any(self._cancelled.get(number, 0) > STUCK_TICKS for number in self._stuck):
+            self.lose(Ended(STUCK, at_limit=True))
+            self.kill()
+        elif TICKS + 1 in self._cancelled.values():
             self.unheard.emit()
 
     def go_if_unused(self) -> None:

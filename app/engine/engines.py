@@ -97,6 +97,7 @@ class Engines(QObject):
         if self._fresh is None:
             self._fresh, self._fresh_command = self._start(command), command
             self._fresh.unheard.connect(self._kill_fresh)
+            self._fresh.hurry(little=True)
         return self._fresh
 
     def adopt(self, connection: Connection) -> bool:
@@ -111,6 +112,7 @@ class Engines(QObject):
         if connection is self._fresh:
             self._fresh, self.command = None, self._fresh_command
             connection.unheard.disconnect(self._kill_fresh)
+            connection.hurry(little=False)
         self._take(connection)
         return self.command != before
 

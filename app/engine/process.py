@@ -17,6 +17,7 @@ from PySide6.QtCore import QFileInfo, QObject, QProcess, QProcessEnvironment, QT
 
 from ropewalk.app.engine.connection import Connection, Ended
 from ropewalk.app.engine.deaths import CRASHED, explained
+from ropewalk.model.child_process import MARK
 from ropewalk.model.engine.frames import FrameReader, Message, NoMagicError, frames_of
 from ropewalk.model.engine.packing import Packing
 from ropewalk.model.errors import RopewalkError
@@ -32,6 +33,8 @@ GRACE_MS = 2000
 """How long a process may take to end once it has been told to."""
 GREETING_MS = 60_000
 """How long one may take to say that it is there: another machine may ask for a key first."""
+LIMIT_STATUS = 1
+"""With which a process ends at a limit (``model.limits``)."""
 LEAST_CREDIT = 1 << 16
 """Bytes below which it is not worth saying that they were read."""
 
@@ -173,6 +176,9 @@ class ProcessConnection(Connection):
         self._on_error_output()
         if self.gone is None:
             self._on_output()
+        sentence = _at_limit(self.details) if code == LIMIT_STATUS else ""
+        if self.gone is None and sentence:
+            self.lose(Ended(sentence, at_limit=True))
         if self.gone is None:
             reason = _ending(code, status)
             sentence = (
@@ -215,6 +221,12 @@ def _keep_pages() -> None:
 
 def _size(message: Message) -> int:
     return len(message.packed.data) + sum(array.nbytes for array in message.packed.arrays)
+
+
+def _at_limit(said: str) -> str:
+    """What a process was ended for by its watcher, in a sentence; empty where it was not."""
+    last = (said.splitlines() or [""])[-1]
+    return last.removeprefix(MARK) if last.startswith(MARK) else ""
 
 
 def _ending(code: int, status: QProcess.ExitStatus) -> str:

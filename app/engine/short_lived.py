@@ -27,6 +27,7 @@ class ShortLived(QObject):
         """Ask a process of its own, which ends with the answer, with a cancel, or when it does not hear one."""
         connection = self._connect(self)
         connection.unheard.connect(connection.kill)
+        connection.hurry(little=True)
         try:
             return (yield connection.asking(request))
         except CallFailed as error:

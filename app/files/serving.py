@@ -30,6 +30,7 @@ from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.serving import Handles, Serve
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.fingerprint import fingerprint_steps
+from ropewalk.model.limits import limited
 from ropewalk.model.progress import Progress, Pulse, Steps, finished
 from ropewalk.model.whole_file import whole_file
 from ropewalk.resources import resource
@@ -126,15 +127,24 @@ def find_checkpoint(handles: Handles, request: FindCheckpoint) -> Steps[Found]:
     """Look where a checkpoint is, and hash it."""
     for named in request.places:
         place = resource("bundled") if named is None else Path(named).absolute()
-        if place.exists():
+        if _exists(place):
             return Found(str(place), (yield from fingerprint_steps(place, request.adapter)))
     return Found(None, "")
+
+
+def _exists(place: Path) -> bool:
+    """Whether there is something; a name that no file can have is nowhere."""
+    try:
+        return place.exists()
+    except (OSError, ValueError):
+        return False
 
 
 def read_session_file(handles: Handles, request: ReadSession) -> Steps[SavedSession]:
     """Read a session file."""
     yield Progress(0, 1, "Reading the session")
-    return read_session(request.path)
+    with limited("session", request.path.name):
+        return read_session(request.path)
 
 
 def read_lesson_file(handles: Handles, request: ReadLesson) -> Steps[Lesson]:
@@ -142,7 +152,8 @@ def read_lesson_file(handles: Handles, request: ReadLesson) -> Steps[Lesson]:
     from ropewalk.app.lessons import shelf
 
     yield Progress(0, 1, "Reading the lesson")
-    return shelf.load_lesson(request.path)
+    with limited("lesson", request.path.name):
+        return shelf.load_lesson(request.path)
 
 
 def read_shelf(handles: Handles, request: ReadShelf) -> Steps[tuple[Problem, ...]]:

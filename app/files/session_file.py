@@ -10,7 +10,7 @@ from ropewalk.app.files.provenance import software
 from ropewalk.app.session.selected import NOTHING_PINNED, PinnedHeads, Selection
 from ropewalk.app.settings import sampling_refusal
 from ropewalk.model.codec import CodecError, from_plain, read_json, stored, to_json, to_plain
-from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.decoder.interventions import MOST_INTERVENTIONS, Intervention
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.options import Option
 from ropewalk.model.readings.records import Sampling
@@ -20,8 +20,8 @@ SUFFIX: Final = ".ropewalk"
 FORMAT: Final = "ropewalk-session"
 VERSION: Final = 1
 """Raised when an older Ropewalk would misread a file."""
-LARGEST: Final = 64 << 20
-"""Bytes that a session file may have: a million decoded tokens have room."""
+LARGEST: Final = 16 << 20
+"""Bytes that a session file may have: a hundred thousand decoded tokens have room."""
 
 
 class SessionFileError(RopewalkError):
@@ -183,6 +183,10 @@ def _check_run(run: SavedRun, where: str) -> None:
     rows = len(run.ids) + len(run.decoded)
     if not run.ids:
         raise CodecError(f"{where}.ids is empty")
+    if len(run.interventions) > MOST_INTERVENTIONS:
+        raise CodecError(
+            f"{where}.experiments has {len(run.interventions):,} entries, more than {MOST_INTERVENTIONS:,}"
+        )
     if len(run.drawn) != len(run.decoded):
         raise CodecError(f"{where}.drawn has {len(run.drawn)} entries for {len(run.decoded)} decoded tokens")
     if not len(run.ids) <= run.length <= rows:

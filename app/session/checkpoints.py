@@ -96,7 +96,7 @@ class Checkpoints(QObject):
         try:
             return (yield from self._engines.remote(self._engines.prepare()).outline(path, options))
         except CallFailed as error:
-            if not isinstance(error.failure, Ended):
+            if not isinstance(error.failure, Ended) or error.failure.at_limit:
                 raise
         try:
             return (yield from self._engines.remote(self._engines.prepare()).outline(path, options))

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Signal
 from ropewalk.app.engine.deaths import REFUSAL
 from ropewalk.app.session.opening import DEFAULT_PROMPT, PLAIN, NextRun
 from ropewalk.app.session.state import again
-from ropewalk.model.engine.requests import OpenModel
+from ropewalk.model.engine.requests import Failure, OpenModel
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from ropewalk.app.session.opening import Opening
     from ropewalk.app.session.state import Scenes, SessionState
     from ropewalk.app.session.timeline import Timeline
-    from ropewalk.model.engine.requests import Failure
     from ropewalk.model.readings.records import Run
 
 
@@ -143,6 +142,9 @@ class Recovery(QObject):
         """Say it once; whoever waited for the engine hears of it too."""
         self._timeline.leave()
         self.engine_ended.emit(ended.sentence, ended.details)
+        if ended.at_limit:  # nothing is wrong with what is on screen
+            self._session.fail(Failure(f"{ended.sentence} Its engine was ended, and another one takes its place."))
+            self.restart()
 
     def _on_opened(self, was_gone: bool) -> None:
         self.is_lost = False

@@ -44,9 +44,10 @@ from ropewalk.model.decoder.config import FIRST_LAYERS, ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, kv_bytes, parameters, weight_bytes
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import CheckpointError, DeviceError, TokenizerError
+from ropewalk.model.limits import limited
 from ropewalk.model.options import ADAPTER, FAMILY, Options, ignored, with_asked
 from ropewalk.model.progress import SLICE_SECONDS, Progress, Steps, finished
-from ropewalk.model.tokens.tokenizer import Tokenizer
+from ropewalk.model.tokens.tokenizer import Tokenizer, library_errors
 from ropewalk.resources import resource
 
 BUNDLED = resource("bundled")
@@ -57,6 +58,7 @@ WITHOUT_HEAD = (
     "There is no last matrix here, as AutoModel saves a model, and the config does not say that it is the embedding "
     "(tie_word_embeddings): everything is there but logits and what follows from them."
 )
+UNREADABLE = "The tokenizer cannot be read, because its files contradict each other; type token ids instead."
 MOST_EXPERTS = 1 << 16
 """Experts of all layers together; more would take minutes to build even without memory."""
 
@@ -344,9 +346,12 @@ def _described(path: str | Path | None, options: Options) -> Iterator[_Described
     """A source with its config read; its files are closed at the end."""
     place = BUNDLED if path is None else Path(path)
     with _readable(place):
-        source = describe(place, options)
+        with limited("checkpoint", place.name):
+            source = describe(place, options)
         try:
-            yield _configured(unpacked_source(text_part(source)), options)
+            with limited("checkpoint", place.name):
+                described = _configured(unpacked_source(text_part(source)), options)
+            yield described
         finally:
             if source.files is not None:
                 source.files.close()
@@ -465,7 +470,7 @@ def _tokenizer_steps(source: Source) -> Steps[tuple[Tokenizer | None, str]]:
     It is read on a thread of its own, which ends here: a large vocabulary takes a second that no slice can hold.
     """
     with ThreadPoolExecutor(1, "ropewalk-tokenizer") as pool:
-        reading = pool.submit(source.tokenizer)
+        reading = pool.submit(_tokenizer_of, source)
         while not reading.done():
             wait([reading], timeout=SLICE_SECONDS)
             yield Progress(1, 1, "Reading the tokenizer")
@@ -473,6 +478,11 @@ def _tokenizer_steps(source: Source) -> Steps[tuple[Tokenizer | None, str]]:
         return reading.result(), ""
     except TokenizerError as error:
         return None, error.sentence
+
+
+def _tokenizer_of(source: Source) -> Tokenizer | None:
+    with limited("tokenizer", source.name), library_errors(UNREADABLE):
+        return source.tokenizer()
 
 
 # ----------------------------------------------------------------------------------------------------------------------

@@ -48,6 +48,8 @@ def _plain(value: Any) -> Any:
     return tuple(map(_plain, value)) if isinstance(value, list | tuple) else value
 
 
+MOST_INTERVENTIONS = 10_000
+"""In one run; a person makes a dozen."""
 LARGEST_FACTOR = 1000
 """On scores: past it, float32 can no longer tell a row's log-sum-exp well enough for its weights to add up to 1."""
 
@@ -418,6 +420,10 @@ def check_listed(interventions: Sequence[Intervention]) -> None:
     """
     if not isinstance(interventions, Sequence):
         raise InterventionError(f"Interventions come in a list, but {interventions!r:.60} was given.")
+    if len(interventions) > MOST_INTERVENTIONS:
+        raise InterventionError(
+            f"There are {len(interventions):,} interventions, more than the {MOST_INTERVENTIONS:,} that a run may have."
+        )
     for one in interventions:
         if not isinstance(one, get_args(Intervention)):
             raise InterventionError(f"{one!r:.60} is no intervention; give some of ropewalk.interventions.")

@@ -12,7 +12,7 @@ from bisect import bisect
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -49,7 +49,7 @@ from ropewalk.model.readings.readout import numbers_steps, read_row
 from ropewalk.model.readings.records import Doubles, HeadNumbers, ModelCard, Run, Sampling, TokenTexts
 from ropewalk.model.readings.tiles import TileCache
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
-from ropewalk.model.runs.memory import give_back, within_memory
+from ropewalk.model.runs.memory import OPENING, give_back, within_memory
 from ropewalk.model.runs.trace import Trace
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import Origin
@@ -64,6 +64,7 @@ Result = TypeVar("Result")
 # Opening
 
 
+@partial(within_memory, sentence=OPENING)
 def open_model(
     path: str | None,
     device: str,
@@ -145,6 +146,7 @@ def lesson_runs(
     return Runs(models, checkpoint, None if handle is None or not own else in_view(handle))
 
 
+@partial(within_memory, sentence=OPENING)
 def outline(path: str | None, options: Options) -> Steps[CheckpointOutline]:
     """Say what a checkpoint is and would cost, without loading it."""
     yield Progress(0, 1, "Looking at the checkpoint")
@@ -239,6 +241,7 @@ def run(
     free = free_bytes(running.device_of(checkpoint))
     budget = run_budget(checkpoint.config, len(ids), model_handle.card.dtype, logits=logits, rows=rows)
     check_budget(budget, checkpoint.config, free, rows=rows)
+    yield Progress(0, 1, "Running the prompt")
     steps = running.capture_steps(
         checkpoint,
         ids,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NoReturn
 
 from ropewalk.model.engine.frames import MAGIC, PIECE, FrameReader, Message, Piece
 from ropewalk.model.engine.interface import Engine
@@ -82,6 +83,8 @@ def _read(reading: int, server: Server, outbox: Outbox, ended: threading.Event) 
             server.hear(*messages)
     except (OSError, RopewalkError):
         pass  # nothing can be heard any more
+    except BaseException:  # noqa: BLE001 - whatever it is, nobody is to wait for what this thread does
+        _give_up()
     outbox.close()
     server.close()
     ended.wait(GRACE)
@@ -100,3 +103,12 @@ def _write(writing: int, server: Server, outbox: Outbox, ended: threading.Event)
             piece = outbox.next()
     except OSError:
         server.close()  # nobody listens
+    except BaseException:  # noqa: BLE001 - whatever it is, nobody is to wait for what this thread does
+        _give_up()
+
+
+def _give_up() -> NoReturn:
+    """End a process that can hear or say nothing any more: whoever waits for it hears of the end."""
+    traceback.print_exc()
+    sys.stderr.flush()
+    os._exit(1)

@@ -21,6 +21,8 @@ from ropewalk.model.tokens.prompt import Prompt
 IDS = re.compile(r"\s*-?\d+(?:[\s,]+-?\d+)*[\s,]*")
 """What is taken for token ids where a model has no tokenizer."""
 
+LONGEST_TEXT = 10_000_000
+"""Characters of a prompt; a context of a million tokens has room."""
 LONGEST_ID = 18
 """Digits of a typed id; no vocabulary comes near, and more would not fit into 64 bits."""
 
@@ -37,6 +39,11 @@ class ReadPrompt:
 def read_prompt(checkpoint: Opened, prompt: Prompt) -> Steps[tuple[list[int], str]]:
     """The ids of a prompt, and what a chat template made of it (nothing without one)."""
     tokenizer = checkpoint.tokenizer
+    if len(prompt.text) > LONGEST_TEXT:
+        raise PromptError(
+            f"The prompt has {len(prompt.text):,} characters, more than the {LONGEST_TEXT:,} that are cut into tokens; "
+            "shorten it."
+        )
     if prompt.as_ids or not prompt.chat:
         return _ids_of(checkpoint, prompt), ""
     template = None if tokenizer is None else next((one for one in tokenizer.chats if one.name == prompt.chat), None)

@@ -22,6 +22,7 @@ from ropewalk.model.engine.interface import CheckpointOutline, Choice, ModelHand
 from ropewalk.model.engine.questions import Capability
 from ropewalk.model.errors import CheckpointError, MemoryBudgetError, OtherCheckpointError, TraceError
 from ropewalk.model.fingerprint import fingerprint_steps
+from ropewalk.model.limits import limited
 from ropewalk.model.options import ADAPTER, PROMPT, VIA, Option, Options
 from ropewalk.model.progress import Steps
 from ropewalk.model.readings.records import ModelCard, Run, Sampling, TokenText, TokenTexts
@@ -72,7 +73,8 @@ def open_file(path: Path, options: Options | None = None) -> ModelHandle:
     TraceError
         When it cannot be read, or has no such prompt.
     """
-    file = load_trace(path)
+    with limited("trace", path.name):
+        file = load_trace(path)
     prompts, shown = file.trace.batch, (options or {}).get(PROMPT, 1)
     if prompts > 1:
         file = _one_prompt(file, shown)
@@ -215,7 +217,7 @@ def origin_steps(model_handle: ModelHandle) -> Steps[Origin]:
     card = model_handle.card
     place = Path(card.path).absolute() if card.path else None
     adapter = str(dict(model_handle.options).get(ADAPTER, ""))
-    there = place is not None and place.exists()
+    there = place is not None and _is_there(place)
     fingerprint = (yield from fingerprint_steps(place, adapter)) if place is not None and there else ""
     return Origin(card.name, str(place or ""), card.family, fingerprint, model_handle.options, card.bos)
 
@@ -265,7 +267,7 @@ def check_is_origin(origin: Origin, path: str | None, options: Options) -> Steps
         When there is nothing.
     """
     place = BUNDLED if path is None else Path(path)
-    if not place.exists():
+    if not _is_there(place):
         raise CheckpointError(f"There is nothing at {place}; check the path.")
     name = "the built-in model" if path is None else place.name
     found = yield from fingerprint_steps(place_of(place).path, str(options.get(ADAPTER, "")))
@@ -279,6 +281,14 @@ def check_is_origin(origin: Origin, path: str | None, options: Options) -> Steps
             f"The run was made with {called(origin)}, but the files of {name} are not those; confirm it, and the run "
             "goes on with other weights than it was made with."
         )
+
+
+def _is_there(place: Path) -> bool:
+    """Whether a path that may come from a file leads to something; one that is too long does not."""
+    try:
+        return place.exists()
+    except OSError:
+        return False
 
 
 def attached(handle: RunHandle, opened: ModelHandle) -> RunHandle:

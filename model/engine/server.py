@@ -20,6 +20,7 @@ from ropewalk.model.engine.interface import Engine
 from ropewalk.model.engine.packing import Packing
 from ropewalk.model.engine.requests import Failure, Greeting
 from ropewalk.model.engine.serving import Handles, Serve
+from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
 from ropewalk.model.progress import Partial, Progress, Steps
 
@@ -197,7 +198,7 @@ class Server:
             self._finish(job, "done", stop.value)
         except RopewalkError as error:
             self._end(job, Failure(error.sentence, error.details, error.offers, confirm=error.confirm))
-        except Exception as error:  # the server has to survive whatever a job does
+        except BaseException as error:  # it has to survive whatever a job does, a library's panic too
             log.exception("A request failed in a way nobody foresaw: %s", job.message.packed.type)
             details = "".join(traceback.format_exception(error))
             self._end(job, Failure(unforeseen(error), details, unforeseen=True))
@@ -213,7 +214,7 @@ class Server:
             return
         try:
             self.handles.load()
-        except Exception:  # what needs it will say so, and the server has to survive
+        except BaseException:  # what needs it will say so, and the server has to survive
             log.exception("The engine could not be brought in.")
         self._sending.put(Message(0, "hello", packed=self._packing.pack(greeting)))
 
@@ -225,7 +226,8 @@ class Server:
             raise RopewalkError(f"{packed.type} is nothing that can be asked.")
         job.work = self._served[type(request)](self.handles, request)
         self._send(job, "progress", Progress(0, 0, ""))
-        job.reported = time.monotonic()
+        # that what takes long has paused is said at once: until then it may be at a library that never returns
+        job.reported = time.monotonic() if job.message.urgency < Urgency.PREFILL else -REPORT_EVERY
 
     def _report(self, job: Job, point: Progress) -> None:
         now = time.monotonic()
@@ -262,7 +264,7 @@ class Server:
         try:
             if job.work is not None:
                 job.work.close()
-        except Exception:  # nobody waits for what it does now, and the server has to survive
+        except BaseException:  # nobody waits for what it does now, and the server has to survive
             log.exception("A request did not end cleanly: %s", job.message.packed.type)
         self._finish(job, "failed", failure)
 

@@ -6,7 +6,7 @@ import os
 import sys
 from contextlib import suppress
 
-from ropewalk.model.child_process import fork_watcher
+from ropewalk.model.child_process import MARK, fork_watcher
 
 
 def claim() -> tuple[int, int]:
@@ -41,5 +41,5 @@ def claim() -> tuple[int, int]:
     else:
         with suppress(PermissionError):  # it leads a process group already
             os.setsid()
-    fork_watcher(reading)
+    fork_watcher(reading, mark=MARK)
     return reading, writing

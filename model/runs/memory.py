@@ -24,7 +24,19 @@ CPU_SIGN = "DefaultCPUAllocator"
 """What PyTorch's plain RuntimeError says when the CPU's memory is gone."""
 
 
-def within_memory(work: Callable[Parameters, Steps[Result]]) -> Callable[Parameters, Steps[Result]]:
+RUNNING = (
+    "Memory ran out, and what was being computed has been given up; make the prompt shorter, or open the model in "
+    "bfloat16."
+)
+OPENING = (
+    "Memory ran out, and what was being opened has been given up; close other programs, open it in bfloat16, or open "
+    "fewer of its layers."
+)
+
+
+def within_memory(
+    work: Callable[Parameters, Steps[Result]], sentence: str = RUNNING
+) -> Callable[Parameters, Steps[Result]]:
     """Let a computation end in a :class:`~model.errors.MemoryBudgetError` when memory runs out.
 
     The error does not remember the frames it came from, since those hold the tensors that are to go.
@@ -41,11 +53,7 @@ def within_memory(work: Callable[Parameters, Steps[Result]]) -> Callable[Paramet
                 raise
             details = str(error)
         free_what_is_unused()
-        raise MemoryBudgetError(
-            "Memory ran out, and what was being computed has been given up; make the prompt shorter, or open the model "
-            "in bfloat16.",
-            details,
-        )
+        raise MemoryBudgetError(sentence, details)
 
     return guarded
 

@@ -107,11 +107,13 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     """What a survey's folder is of."""
     try:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} cannot be read.", str(error)) from error
-    if not isinstance(found, dict) or not {"model", "corpus", "settings"} <= found.keys():
+    parts: list[Any] = [found.get(name) for name in ("model", "corpus", "settings")] if isinstance(found, dict) else [0]
+    named = parts[-1].get("statistics") if all(isinstance(one, dict) for one in parts) else None
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in named) or len({*named}) != len(named):
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} is that of something else.")
-    return found
+    return dict(found)
 
 
 def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:

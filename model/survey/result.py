@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropewalk.model.errors import SurveyError
+from ropewalk.model.limits import limited
 from ropewalk.model.notebooks.frames import frame
 from ropewalk.model.notebooks.pictures import coloured, head_maps
 from ropewalk.model.survey.comparison import Comparison, comparison_of
@@ -256,13 +257,19 @@ def load_survey(folder: str | Path) -> Survey:
         When it is none, or nothing is in it yet.
     """
     folder = Path(folder)
-    manifest, found = read_manifest(folder), committed(folder)
-    if not found:
-        raise SurveyError(f"The survey in {folder} has nothing committed yet; run it again, it goes on.")
-    (tally, shards), *others = found.values()
-    if others:
-        tally = tally.copy()
-        for other, more in others:
-            tally.merge(other)
-            shards |= more
+    with limited("survey", folder.name):
+        manifest, found = read_manifest(folder), committed(folder)
+        if not found:
+            raise SurveyError(f"The survey in {folder} has nothing committed yet; run it again, it goes on.")
+        (tally, shards), *others = found.values()
+        if others:
+            tally = tally.copy()
+            for other, more in others:
+                tally.merge(other)
+                shards |= more
+    if len(tally.counts) != len(manifest["settings"]["statistics"]):
+        raise SurveyError(
+            f"The survey in {folder} is of {len(manifest['settings']['statistics'])} statistics, but its shards hold "
+            f"{len(tally.counts)}; they are of another one."
+        )
     return Survey(tally, manifest, ShardFiles(folder, shards), folder)

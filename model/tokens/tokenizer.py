@@ -22,7 +22,8 @@ from typing import Any, Protocol
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
-from ropewalk.model.errors import TokenizerError
+from ropewalk.model.errors import RopewalkError, TokenizerError
+from ropewalk.model.limits import limited
 from ropewalk.model.readings.records import TokenKind, TokenText, TokenTexts, token_text
 from ropewalk.model.tokens.added_tokens import named_tokens
 from ropewalk.model.tokens.chat import ChatTemplate
@@ -34,8 +35,14 @@ SYMBOLS = {" ": "·", "\n": "⏎", "\t": "⇥"}
 BYTE_PIECE = re.compile(r"<0x([0-9A-Fa-f]{2})>\Z")
 """How SentencePiece spells a byte it has no piece for."""
 
+ENCODING = "The tokenizers library cannot encode this text with this tokenizer; type ids instead."
+DECODING = "The tokenizers library cannot decode with this tokenizer; its file is damaged."
 MOST_GROWTH = 1000
 """Characters that a file may have written for one: forty replacements that each double a text would fill any memory."""
+
+
+MOST_AROUND = 10_000
+"""Tokens that a post-processor may put around a text: a list of ids may be named any number of times."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +166,8 @@ class Tokenizer:
                 f"Character {error.start + 1} of the text is U+{ord(text[error.start]):04X}, half of a surrogate pair, "
                 "which has no bytes; remove it."
             ) from error
-        return self.codec.encode(text, add_special, names_special)
+        with limited("text", "the prompt", len(text)), library_errors(ENCODING):
+            return self.codec.encode(text, add_special, names_special)
 
     def decode(self, ids: Iterable[int]) -> str:
         """Turn ids into text, special tokens by name; bytes that are no character become U+FFFD.
@@ -170,10 +178,11 @@ class Tokenizer:
             For an id outside the vocabulary.
         """
         chosen = list(ids)
-        for token in chosen:
-            if token < 0 or self.codec.piece(token) is None:
-                raise self._outside(token)
-        return self.codec.decode(chosen)
+        with limited("text", "the tokens", len(chosen)), library_errors(DECODING):
+            for token in chosen:
+                if token < 0 or self.codec.piece(token) is None:
+                    raise self._outside(token)
+            return self.codec.decode(chosen)
 
     def describe(self, ids: Iterable[int]) -> tuple[TokenText, ...]:
         """Say what each token is, as a person should read it.
@@ -189,7 +198,8 @@ class Tokenizer:
         for token in chosen:
             if token < 0:
                 raise self._outside(token)
-        pieces = {token: self.codec.piece(token) for token in set(chosen)}  # a long text says most of them many times
+        with library_errors(DECODING):
+            pieces = {token: self.codec.piece(token) for token in set(chosen)}  # a long text says most of them often
         return describe(chosen, [pieces[token] for token in chosen])
 
     def describe_on(self, described: Sequence[TokenText], ids: Iterable[int]) -> TokenTexts:
@@ -355,6 +365,8 @@ def library_errors(sentence: str) -> Iterator[None]:
     """
     try:
         yield
+    except (RopewalkError, OSError):
+        raise
     except BaseException as error:
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
             raise
@@ -394,8 +406,11 @@ class JsonCodec:
         with library_errors(f"{path.name} is not a tokenizer that the tokenizers library understands."):
             codec = cls(tokenizers.Tokenizer.from_str(text))
             growth = max(map(_growth, (codec.backend.normalizer, codec.backend.decoder)))
+            around = _around(codec.backend.post_processor)
         if growth > MOST_GROWTH:
             raise TokenizerError(f"{path.name} may write {growth:,} characters for one of a text; type ids instead.")
+        if around > MOST_AROUND:
+            raise TokenizerError(f"{path.name} puts {around:,} tokens around a text; type ids instead.")
         return codec
 
     @property
@@ -411,8 +426,7 @@ class JsonCodec:
         TokenizerError
             For a character that the vocabulary cannot spell: the library drops it in silence.
         """
-        with library_errors("The tokenizers library cannot encode this text with this tokenizer; type ids instead."):
-            encoding = self.backend.encode(text, add_special_tokens=add_special)
+        encoding = self.backend.encode(text, add_special_tokens=add_special)
         # white space, marks and controls may be normalised away on purpose
         missed = [at for at in _uncovered(text, encoding) if unicodedata.category(text[at])[0] not in "ZCM"]
         if missed and self.backend.normalizer is not None:  # it may have made one character of several
@@ -436,8 +450,7 @@ class JsonCodec:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of known ids."""
-        with library_errors("The tokenizers library cannot decode with this tokenizer; its file is damaged."):
-            text: str = self.backend.decode(list(ids), skip_special_tokens=False)
+        text: str = self.backend.decode(list(ids), skip_special_tokens=False)
         return text
 
     def piece(self, token: int) -> Piece | None:
@@ -543,6 +556,17 @@ def _growth(part: decoders.Decoder | normalizers.Normalizer | None) -> int:
     """How many characters its replacements may make of one, each at work on what those before it wrote."""
     steps = _steps(_state(part))
     return math.prod(max(1, len(step["content"])) for step in steps if step["type"] == "Replace")
+
+
+def _around(part: Any) -> int:
+    """How many tokens a post-processor puts around a text."""
+    state = json.loads(part.__getstate__()) if part is not None else {}
+    total = 0
+    for step in state.get("processors", [state]):
+        sizes = {name: len(named["ids"]) for name, named in step.get("special_tokens", {}).items()}
+        pieces = (piece["SpecialToken"]["id"] for piece in step.get("single", []) if "SpecialToken" in piece)
+        total += sum(sizes.get(name, 0) for name in pieces)
+    return total
 
 
 def _space_mark(step: dict[str, Any]) -> str:

@@ -260,9 +260,9 @@ class _Described(NamedTuple):
 
 def is_trace(path: str | Path) -> bool:
     """Whether a file says that it is a trace of ours; its tensors are not looked at."""
-    if not Path(path).is_file():
-        return False
     try:
+        if not Path(path).is_file():
+            return False
         with safe_open(str(path), framework="pt") as file:
             return (file.metadata() or {}).get("format") == FORMAT
     except (OSError, SafetensorError):

@@ -9,10 +9,10 @@ from PySide6.QtCore import QObject
 from ropewalk.app.engine.connection import Connection, Ended
 from ropewalk.model.engine.frames import Kind, Message
 from ropewalk.model.engine.packing import Packing
-from ropewalk.model.engine.requests import Failure, Greeting
+from ropewalk.model.engine.requests import Failure, Greeting, RunPrompt
 from ropewalk.model.progress import Progress
 
-PACKING = Packing((str, int, Failure, Progress, Greeting, None))
+PACKING = Packing((str, int, Failure, Progress, Greeting, RunPrompt, None))
 
 
 class FakeConnection(Connection):

@@ -386,6 +386,28 @@ def test_a_cancel_that_is_not_heard_offers_to_end_the_engine(bench: Bench, monke
     bench.back()
 
 
+def test_what_reads_for_ever_is_ended_and_another_engine_takes_its_place(bench: Bench) -> None:
+    session, strip = bench.session, bench.window.engine
+    before = session.handle
+    bench.wish("reads run:another")
+    session.start(Prompt("another"))
+    bench.meet()
+    bench.wish()
+    first = bench.engine
+    bench.until(lambda: first.gone is not None)
+    bench.until(lambda: not session.busy and not strip.isVisible())
+    wait_until_drawn(bench.window)
+    assert session.engines.gone is None
+    assert bench.said == [
+        "Reading a text with its tokenizer of the prompt took more than 0.1 seconds, and was stopped; it is damaged, "
+        "or made to hold up whoever reads it. Its engine was ended, and another one takes its place."
+    ]
+    assert before is not None
+    assert session.handle is not None
+    assert session.handle.run.tokens == before.run.tokens
+    bench.window.failure.dismiss()
+
+
 def put_back(bench: Bench) -> None:
     """What the other tests begin with."""
     session = bench.session

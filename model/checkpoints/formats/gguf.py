@@ -189,7 +189,7 @@ def _config(
             f"{path.name} holds no token_embd.weight; it is a vocabulary, an adapter or a part of a model, not a model."
         )
     heads, width = fields.count("attention.head_count"), fields.count("embedding_length")
-    head_width = fields.optional_whole("attention.key_length") or width // heads
+    head_width = fields.count("attention.key_length", default=max(1, width // heads))
     if (fields.optional_whole("attention.value_length") or head_width) != head_width:
         raise CheckpointError(
             f"{path.name} has keys of width {head_width} and values of width {fields.whole('attention.value_length')}, "

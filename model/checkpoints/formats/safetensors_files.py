@@ -1,7 +1,8 @@
-"""Safetensors: one file, or shards with an index. The header is checked here, byte for byte, before anything is mapped.
+"""Safetensors: one file, or shards with an index. The header is checked here, byte for byte, before anything is read.
 
 The format is an 8-byte little-endian header length, a JSON header of names, dtypes, shapes and byte ranges, then the
-bytes.
+bytes. They are read and not mapped: what is cut short meanwhile is then a sentence, where a map would be the end of the
+process (SIGBUS).
 """
 
 from __future__ import annotations
@@ -11,13 +12,14 @@ import re
 import struct
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
+from io import FileIO
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
 import torch
-from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from ropewalk.model.checkpoints.damage import check_is_data
@@ -28,33 +30,62 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 LARGEST_HEADER = 100_000_000
 SHARD = re.compile(r"(model|pytorch_model)-\d+-of-\d+\.(safetensors|bin)")
-DTYPE_BYTES = {
-    "F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "U16": 2, "U32": 4,
-    "U64": 8, "BOOL": 1, "F8_E4M3": 1, "F8_E5M2": 1,
+DTYPES = {
+    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
+    "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "U16": torch.uint16,
+    "U32": torch.uint32, "U64": torch.uint64, "BOOL": torch.bool, "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
 }  # fmt: skip
 
 
-class SafetensorsFiles:
-    """The tensors of one or several safetensors files, read through mmap."""
+@dataclass(frozen=True)
+class Placed(Stored):
+    """A tensor, and the byte of the file at which it begins."""
 
-    def __init__(self, tensors: Mapping[str, Stored]) -> None:
-        self.tensors: Mapping[str, Stored] = MappingProxyType(dict(tensors))
+    start: int
+
+
+class SafetensorsFiles:
+    """The tensors of one or several safetensors files."""
+
+    def __init__(self, tensors: Mapping[str, Placed]) -> None:
+        self._placed = dict(tensors)
+        self.tensors: Mapping[str, Stored] = MappingProxyType(self._placed)
         self._stack = ExitStack()
-        self._open: dict[Path, Any] = {}
+        self._open: dict[Path, FileIO] = {}
 
     def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
-        """A view of the file, in the dtype it is stored in."""
-        file = self.tensors[name].file
-        try:
-            if file not in self._open:
-                self._open[file] = self._stack.enter_context(safe_open(str(file), framework="pt", device="cpu"))
-            tensor: Tensor = self._open[file].get_tensor(name)
-        except SafetensorError as error:
-            raise CheckpointError(f"{file.name} cannot be read; download it again.", str(error)) from error
-        return part.of(tensor)
+        """A part of the tensor, in the dtype it is stored in."""
+        placed = self._placed[name]
+        kind, shape, start = DTYPES[placed.dtype], placed.shape, placed.start
+        if part.expert is not None:
+            shape = shape[1:]
+            start += part.expert * prod(shape) * kind.itemsize
+        if part.rows is not None:
+            shape = shape or (1,)
+            first, last = part.rows[0], min(part.rows[1], shape[0])
+            start += first * prod(shape[1:]) * kind.itemsize
+            shape = (max(0, last - first), *shape[1:])
+        tensor = torch.empty(shape, dtype=kind)
+        self._fill(tensor.view(-1).view(torch.uint8).numpy().data, placed.file, start)
+        return tensor
+
+    def _fill(self, room: memoryview, path: Path, start: int) -> None:
+        if path not in self._open:
+            self._open[path] = self._stack.enter_context(path.open("rb", buffering=0))
+        file = self._open[path]
+        file.seek(start)
+        while room:
+            came = file.readinto(room)
+            if not came:
+                raise CheckpointError(
+                    f"{path.name} was cut short while it was read: it ends where a weight was; open it again when it "
+                    "is whole."
+                )
+            room = room[came:]
 
     def close(self) -> None:
-        """Unmap."""
+        """Close the files."""
         self._open.clear()
         self._stack.close()
 
@@ -75,7 +106,7 @@ def open_sharded(index: Path) -> SafetensorsFiles:
     folder = index.parent
     placed = read_index(index)
     check_no_extra_shard(folder, index, placed)
-    tensors: dict[str, Stored] = {}
+    tensors: dict[str, Placed] = {}
     shards = {shard: shard_path(folder, shard, index) for shard in sorted(set(placed.values()))}
     for shard, path in shards.items():
         for tensor in read_header(path):
@@ -130,7 +161,7 @@ def shard_path(folder: Path, shard: str, index: Path) -> Path:
     return path
 
 
-def read_header(path: Path) -> list[Stored]:
+def read_header(path: Path) -> list[Placed]:
     """Read and check the header of one file.
 
     Raises
@@ -161,7 +192,7 @@ def read_header(path: Path) -> list[Stored]:
             str(error),
         ) from error
     entries.pop("__metadata__", None)
-    ranges = [_entry(path, name, entry, size - 8 - length) for name, entry in entries.items()]
+    ranges = [_entry(path, name, entry, 8 + length, size) for name, entry in entries.items()]
     ranges.sort(key=lambda item: item[0])
     end = 0
     for begin, stop, tensor in ranges:
@@ -180,8 +211,9 @@ def read_header(path: Path) -> list[Stored]:
     return [tensor for _, _, tensor in ranges]
 
 
-def _entry(path: Path, name: str, entry: Any, available: int) -> tuple[int, int, Stored]:
-    """Check one header entry; returns its byte range and description."""
+def _entry(path: Path, name: str, entry: Any, start: int, size: int) -> tuple[int, int, Placed]:
+    """Check one header entry; returns its byte range after the header, and its description."""
+    available = size - start
     try:
         dtype, shape = entry["dtype"], tuple(entry["shape"])
         begin, stop = entry["data_offsets"]
@@ -189,7 +221,7 @@ def _entry(path: Path, name: str, entry: Any, available: int) -> tuple[int, int,
         raise CheckpointError(
             f"{path.name} describes {name!r:.80} without a dtype, shape or byte range; download it again.", str(error)
         ) from error
-    if not isinstance(dtype, str) or dtype not in DTYPE_BYTES:
+    if not isinstance(dtype, str) or dtype not in DTYPES:
         raise CheckpointError(
             f"{path.name} stores {name!r:.80} as {dtype!r:.40}, a dtype Ropewalk does not know; it reads "
             "float32, float16, bfloat16 and float8."
@@ -202,9 +234,9 @@ def _entry(path: Path, name: str, entry: Any, available: int) -> tuple[int, int,
             f"{path.name} places {name!r:.80} at bytes {begin:,} to {stop:,}, but has {available:,} bytes of tensors; "
             "it was cut short, so download it again."
         )
-    if prod(shape) * DTYPE_BYTES[dtype] != stop - begin:
+    if prod(shape) * DTYPES[dtype].itemsize != stop - begin:
         raise CheckpointError(
             f"{path.name} gives {name!r:.80} the shape {list(shape)} in {dtype} but {stop - begin:,} bytes; "
             "the file is damaged, so download it again."
         )
-    return begin, stop, Stored(name, shape, dtype, path)
+    return begin, stop, Placed(name, shape, dtype, path, start + begin)

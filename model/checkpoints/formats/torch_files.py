@@ -7,6 +7,7 @@ with ``weights_only=True``, which refuses everything but tensors and plain conta
 from __future__ import annotations
 
 import pickle
+import pickletools
 import re
 import struct
 import warnings
@@ -29,6 +30,9 @@ SUFFIXES = (".bin", ".pth", ".pt", ".ckpt")
 SINGLE = "pytorch_model.bin"
 INDEX = "pytorch_model.bin.index.json"
 LARGEST_PICKLE = 256_000_000
+LARGEST_TUPLE = 1 << 16
+"""Members of a tuple and of all tuples in it, each as often as it is there: one that holds another twice, which holds a
+third twice, and so on sixty times, takes for ever to hash."""
 
 DAMAGED = (
     RuntimeError,
@@ -50,6 +54,9 @@ DAMAGED = (
     pickle.UnpicklingError,
 )
 """What the zip reader, the restricted unpickler and torch raise on a file that is not what it says."""
+
+TUPLES = {"EMPTY_TUPLE": 0, "TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "TUPLE": -1}
+"""Operations of a pickle that make one, and of how much; -1 is all since the last mark."""
 
 Renamed = Callable[[Mapping[str, Any], Path], Mapping[str, Any]]
 
@@ -136,6 +143,9 @@ def _check_zip(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
+            pickles = [one for one in entries if one.filename.endswith(".pkl") and one.file_size <= LARGEST_PICKLE]
+            stored = [one for one in pickles if one.compress_type == zipfile.ZIP_STORED and one.file_size <= size]
+            described = [archive.read(one) for one in stored]
     except (*DAMAGED, OSError) as error:
         raise CheckpointError(
             f"{path.name} begins like a torch file but has no readable table of contents, so it was cut short; "
@@ -153,6 +163,48 @@ def _check_zip(path: Path) -> None:
                 f"{path.name} describes its tensors in {entry.file_size:,} bytes, more than any model needs; it is "
                 "damaged or not a model."
             )
+    if any(_largest_tuple(data) > LARGEST_TUPLE for data in described):
+        raise CheckpointError(
+            f"{path.name} holds a tuple of more than {LARGEST_TUPLE:,} members, as no file of weights does: reading it "
+            "could take for ever, so it is refused; use a safetensors copy of the model."
+        )
+
+
+def _largest_tuple(data: bytes) -> int:
+    """How many members tuples in a pickle have, by its operations alone; those that contradict each other end it."""
+    stack: list[int] = []
+    marks: list[int] = []
+    kept: dict[Any, int] = {}
+    largest = 0
+
+    def taken(count: int) -> list[int]:
+        at = max(0, len(stack) - count)
+        found, stack[at:] = stack[at:], []
+        return found
+
+    try:
+        for operation, argument, _ in pickletools.genops(data):
+            name = operation.name
+            if name == "MARK":
+                marks.append(len(stack))
+            elif name in TUPLES:
+                inside = taken(TUPLES[name] if TUPLES[name] >= 0 else len(stack) - marks.pop())
+                stack.append(min(1 + sum(inside), LARGEST_TUPLE + 1))
+                largest = max(largest, stack[-1])
+            elif name in ("BINGET", "LONG_BINGET", "GET"):
+                stack.append(kept[argument])
+            elif name in ("BINPUT", "LONG_BINPUT", "PUT", "MEMOIZE"):
+                kept[len(kept) if argument is None else argument] = stack[-1]
+            else:
+                before = list(operation.stack_before)
+                if pickletools.markobject in before:
+                    del before[before.index(pickletools.markobject) :]
+                    taken(len(stack) - marks.pop())
+                taken(len(before))
+                stack += [1] * len(operation.stack_after)
+    except (*DAMAGED, UnicodeDecodeError):  # torch says so itself
+        pass
+    return largest
 
 
 def tensors_of(found: Any, path: Path) -> dict[str, Tensor]:

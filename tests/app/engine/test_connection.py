@@ -9,11 +9,12 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QObject
 from pytestqt.qtbot import QtBot
 
-from ropewalk.app.engine.connection import TICKS, Ended, Reply
+from ropewalk.app.engine.connection import STUCK, STUCK_TICKS, TICKS, Ended, Reply
 from ropewalk.model.engine.frames import Kind, Message
-from ropewalk.model.engine.requests import Failure, Greeting
+from ropewalk.model.engine.requests import Failure, Greeting, RunPrompt
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.progress import Progress
+from ropewalk.model.tokens.prompt import Prompt
 from tests.app.fake_connection import PACKING, FakeConnection
 from tests.qt_guards import delete_what_is_due
 
@@ -91,6 +92,29 @@ def test_a_cancel_that_is_not_heard_is_said(qtbot: QtBot, other: FakeConnection,
     other._patience.setInterval(1)
     with qtbot.waitSignal(other.unheard):
         other.cancel(call(other, heard))
+
+
+@pytest.mark.parametrize("paused", [False, True], ids=["at the tokenizer", "running"])
+def test_a_prompt_that_is_read_for_ever_is_cancelled_with_its_process(
+    other: FakeConnection, heard: list[Reply], paused: bool
+) -> None:
+    other._patience.setInterval(10_000_000)
+    number = other.call(RunPrompt(1, Prompt("a"), 2, None), "run", Urgency.PREFILL, heard.append)
+    for _ in range(1 + paused):
+        other.say("progress", Progress(0, 0, ""), number)
+    other.cancel(number)
+    for _ in range(STUCK_TICKS + 1):
+        assert other.gone is None
+        other._on_patience()
+    assert other.gone == (None if paused else Ended(STUCK, at_limit=True))
+
+
+def test_a_process_in_which_little_is_lost_has_less_time(other: FakeConnection) -> None:
+    long = other._patience.interval()
+    other.hurry(little=True)
+    assert other._patience.interval() * (TICKS + 1) < 1000 < long * TICKS
+    other.hurry(little=False)
+    assert other._patience.interval() == long
 
 
 def test_one_cancel_after_another_is_heard_though_one_is_always_on_its_way(

@@ -21,6 +21,7 @@ from ropewalk.app.engine.connection import Ended, Reply
 from ropewalk.app.engine.deaths import MOST, REFUSAL, Deaths
 from ropewalk.app.engine.process import ProcessConnection
 from ropewalk.app.processes import _started, packing
+from ropewalk.model.child_process import MARK
 from ropewalk.model.engine.frames import MAGIC, Kind, Message, frames_of
 from ropewalk.model.engine.packing import Packed
 from ropewalk.model.engine.questions import AskRow
@@ -74,6 +75,9 @@ def talk(qtbot: QtBot, tmp_path: Path) -> Iterator[Talk]:
         made.kill()
         made.wait()
     around.deleteLater()
+
+
+STOPPED = "Reading the text took long, and was stopped."
 
 
 class Asked:
@@ -340,3 +344,19 @@ def test_a_death_before_the_greeting_is_no_requests_fault(qtbot: QtBot, talk: Ta
         connection.deaths = deaths
         end_of(qtbot, connection)
     assert deaths.refusal(Tidy()) is None
+
+
+def test_a_process_that_was_ended_at_a_limit_says_at_which(talk: Talk, qtbot: QtBot) -> None:
+    for status, last, expected in (
+        (1, STOPPED, Ended(STOPPED, at_limit=True)),
+        (0, STOPPED, None),
+        (1, "", None),
+    ):
+        said = f"noise\n{MARK + last if last else 'Traceback'}\n"
+        connection = talk(then=f"os.write(2, {said!r}.encode()); os._exit({status})")
+        with qtbot.waitSignal(connection.ended) as signal:
+            pass
+        assert signal.args is not None
+        found = signal.args[0]
+        assert found.at_limit == (expected is not None)
+        assert (found.sentence == STOPPED) == (expected is not None)

@@ -230,6 +230,9 @@ def test_a_checkpoint_is_found_at_the_first_place_where_something_is(tmp_path: P
     assert served(FindCheckpoint((str(two), str(one)))).fingerprint != found.fingerprint
     assert served(FindCheckpoint((str(none),))) == Found(None, "")
     assert served(FindCheckpoint((None,))).place == str(resource("bundled"))
+    assert served(FindCheckpoint(("/" + "a" * 5000, "a\x00", str(one)))) == found
+    with pytest.raises(RopewalkError, match=r"^/dev/null cannot be read"):
+        served(FindCheckpoint(("/dev/null",)))
 
 
 def test_an_adapter_is_a_part_of_what_a_checkpoint_is(tmp_path: Path) -> None:

@@ -154,6 +154,7 @@ BROKEN = [
     (("view", "layout"), "*", "view.layout is not base64"),
     (("sampling", "top_p"), 0, "sampling cannot be used: Top-p is 0"),
     (("run", "drawn", 1, "temperature"), "NaN", r"run.drawn\[1\] cannot be used: The temperature is nan"),
+    (("run", "experiments"), [{"kind": "NoScale", "layer": None}] * 10_001, "run.experiments has 10,001 entries, more"),
     (("checkpoint", "options"), [["heads"]], r"checkpoint.options\[0\] has 1 values, but 2 are expected"),
 ]
 

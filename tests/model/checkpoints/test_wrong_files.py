@@ -16,7 +16,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ropewalk.model.checkpoints import open_checkpoint
-from ropewalk.model.errors import CheckpointError, RopewalkError, ShapeError
+from ropewalk.model.checkpoints.formats.safetensors_files import open_single
+from ropewalk.model.checkpoints.source import Part
+from ropewalk.model.errors import CheckpointError, ConfigError, RopewalkError, ShapeError
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.gguf_writing import write
 from tests.model.checkpoints.reference import SIZES, Case
@@ -102,6 +104,23 @@ def test_truncated_safetensors(folder: Path) -> None:
     path = folder / "model.safetensors"
     path.write_bytes(path.read_bytes()[:-1000])
     refused(folder, "model.safetensors", "cut short", "download it again")
+
+
+def test_weights_cut_short_while_they_are_read(folder: Path) -> None:
+    """A map of the file would be the end of the process."""
+    path = folder / "model.safetensors"
+    whole = load_file(path)
+    files = open_single(path)
+    try:
+        for name, value in whole.items():
+            assert torch.equal(files.read(name, torch.float32), value)
+            assert torch.equal(files.read(name, torch.float32, Part(rows=(1, 3))), value[1:3])
+            assert torch.equal(files.read(name, torch.float32, Part(expert=1)), value[1])
+        os.truncate(path, path.stat().st_size // 2)
+        with pytest.raises(CheckpointError, match=r"^model\.safetensors was cut short while it was read"):
+            [files.read(name, torch.float32) for name in whole]
+    finally:
+        files.close()
 
 
 def test_a_header_longer_than_the_file(folder: Path) -> None:
@@ -217,6 +236,17 @@ def test_a_pickle_that_is_no_zip(folder: Path) -> None:
     assert not (folder / "ran").exists()
 
 
+def test_a_pickle_whose_keys_take_for_ever_to_hash(folder: Path) -> None:
+    import zipfile
+
+    as_torch(folder)
+    for width, depth in ((2, 60), (100, 9)):
+        inner = b"".join(b"(" + b"h%c" % at * width + b"tq%c" % (at + 1) for at in range(depth))
+        with zipfile.ZipFile(folder / "pytorch_model.bin", "w") as archive:
+            archive.writestr("archive/data.pkl", b"\x80\x02}X\x01\x00\x00\x00aq\x00" + inner + b"K\x01s.")
+        refused(folder, "pytorch_model.bin", "holds a tuple of more than 65,536 members", "safetensors copy")
+
+
 def test_a_torch_file_cut_short(folder: Path) -> None:
     as_torch(folder)
     path = folder / "pytorch_model.bin"
@@ -246,6 +276,14 @@ def test_a_gguf_with_absurd_counts(gguf_file: Path, at: int, what: str) -> None:
     data[at : at + 8] = struct.pack("<Q", 1 << 62)
     gguf_file.write_bytes(data)
     refused(gguf_file, "4,611,686,018,427,387,904", what, "damaged")
+
+
+def test_a_gguf_with_heads_of_no_width(gguf_file: Path) -> None:
+    data = bytearray(gguf_file.read_bytes())
+    at = data.index(b"qwen3.attention.key_length") + len(b"qwen3.attention.key_length") + 4
+    data[at : at + 4] = bytes(4)
+    gguf_file.write_bytes(data)
+    refused(gguf_file, "attention.key_length 0", "from 1", kind=ConfigError)
 
 
 def test_a_gguf_with_an_absurd_text(gguf_file: Path) -> None:

@@ -143,3 +143,19 @@ def test_rubbish_ends_it(window: Window) -> None:
     window.engine.stdin.flush()
     assert staying(processes) == 0
     assert window.engine.wait() == 0
+
+
+@pytest.mark.parametrize("fails", ["FrameReader.feed", "Outbox.next"])
+def test_a_thread_that_fails_unforeseen_takes_the_process_with_it(fails: str) -> None:
+    """Else the window would wait for ever."""
+    fault = (
+        "from ropewalk.model.engine import pipe\n"
+        f"def fault(*args): raise KeyError('unforeseen')\npipe.{fails} = fault\n"
+    )
+    with started(python(ENGINE.replace("\nserve_pipe(", f"\n{fault}serve_pipe("))) as engine:
+        assert engine.stdin is not None
+        engine.stdin.write(b"anything")
+        engine.stdin.flush()
+        _, said = engine.communicate()
+    assert engine.returncode == 1
+    assert b"KeyError: 'unforeseen'" in said

@@ -55,6 +55,10 @@ class Unserved:
     """May pass, but nothing serves it."""
 
 
+class Panic(BaseException):
+    """As pyo3 has one for code of Rust that gives up."""
+
+
 BEGUN = (1, "progress", Progress(0, 0, ""))
 """What is said first of the first request."""
 PACKING = Packing((Count, Give, Keep, Fail, Unserved, Greeting, Failure, Progress, str, int, None))
@@ -153,7 +157,7 @@ class Bench:
             return object()
         elif asked.how == "keeps":
             handles.keep("thing")
-        raise {"cancelled": Cancelled(), "keeps": PromptError("Kept in vain.")}.get(
+        raise {"cancelled": Cancelled(), "panic": Panic("it gave up"), "keeps": PromptError("Kept in vain.")}.get(
             asked.how, KeyError("blocks.0\nmore")
         )
 
@@ -410,6 +414,15 @@ def test_a_job_that_cancels_itself_says_so(bench: Bench) -> None:
     assert bench.wire.said() == [(1, "failed", Failure("Cancelled."))]
 
 
+def test_a_panic_of_a_library_is_told_and_the_next_request_served(bench: Bench) -> None:
+    bench.ask(1, Fail("panic"))
+    bench.ask(2, Count("next"))
+    bench.finish()
+    (_, kind, failure), done = bench.wire.said("failed", "done")
+    assert (kind, failure.sentence) == ("failed", "Something unforeseen went wrong: it gave up (Panic).")
+    assert done == (2, "done", "next")
+
+
 def test_progress_is_said_now_and_then_and_of_long_work_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr("time.monotonic", lambda: now)
@@ -417,12 +430,12 @@ def test_progress_is_said_now_and_then_and_of_long_work_at_once(bench: Bench, mo
     bench.server.advance()
     assert bench.wire.said("progress") == [(1, "progress", Progress(0, 0, ""))]
     bench.server.advance()
-    assert len(bench.wire.messages) == 1
+    assert bench.wire.said("progress")[1:] == [(1, "progress", Progress(0, 3, "long"))]  # it has paused
     now += module.REPORT_EVERY
     bench.server.advance()
     now += module.REPORT_EVERY / 2
     bench.finish()
-    assert bench.wire.said("progress")[1:] == [(1, "progress", Progress(1, 3, "long"))]
+    assert bench.wire.said("progress")[2:] == [(1, "progress", Progress(1, 3, "long"))]
 
 
 def test_short_work_says_no_more_than_that_it_has_begun_before_it_has_lasted(

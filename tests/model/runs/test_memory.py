@@ -9,6 +9,7 @@ import psutil
 import pytest
 import torch
 
+from ropewalk.model.engine import engine
 from ropewalk.model.errors import MemoryBudgetError
 from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.model.runs.memory import give_back, within_memory
@@ -37,6 +38,19 @@ def test_running_out_of_memory_is_explained_and_its_handle_is_gone(kind: type[Ex
     assert refusal.value.__cause__ is None
     assert refusal.value.__context__ is None
     assert kept[0]() is None
+
+
+@pytest.mark.parametrize("kind", [MemoryError, RuntimeError])
+def test_running_out_of_memory_while_opening_is_explained_too(
+    kind: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def without_room(*args: object, **options: object) -> Steps[object]:
+        yield Progress(0, 1, "Loading the weights")
+        raise kind(CPU_WORDS)
+
+    monkeypatch.setattr(engine, "open_steps", without_room)
+    with pytest.raises(MemoryBudgetError, match=r"what was being opened has been given up; .* fewer of its layers\."):
+        finished(engine.open_model(None, "cpu", "float32"))
 
 
 def test_other_errors_pass() -> None:

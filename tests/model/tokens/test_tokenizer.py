@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import unicodedata
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -448,6 +449,61 @@ def test_a_file_at_which_the_library_gives_up_is_a_sentence(tmp_path: Path) -> N
     (tmp_path / "tokenizer.json").write_text(json.dumps(state))
     with pytest.raises(TokenizerError, match=r"tokenizer\.json is not a tokenizer"):
         Tokenizer.from_file(tmp_path / "tokenizer.json")
+
+
+class Panic(BaseException):
+    """As pyo3 has one for code of Rust that gives up."""
+
+
+Panic.__name__ = "PanicException"
+
+
+class Panicking:
+    """A codec whose library gives up."""
+
+    size = 9
+
+    def encode(self, text: str, add_special: bool, names_special: bool = False) -> list[int]:
+        raise Panic("retry-limit-in-match over")
+
+    def decode(self, ids: Sequence[int]) -> str:
+        raise Panic("decoding")
+
+    def piece(self, token: int) -> Piece:
+        if token:
+            raise Panic("no such piece")
+        return Piece(b"a")
+
+    def find(self, name: str) -> None:
+        return None
+
+
+def test_a_library_that_gives_up_while_it_is_used_is_a_sentence() -> None:
+    tokenizer = Tokenizer(Panicking())
+    with pytest.raises(TokenizerError, match="cannot encode this text with this tokenizer; type ids instead"):
+        tokenizer.encode("a")
+    for act in (lambda: tokenizer.decode([0]), lambda: tokenizer.decode([1]), lambda: tokenizer.describe([0, 1])):
+        with pytest.raises(TokenizerError, match="cannot decode with this tokenizer; its file is damaged"):
+            act()
+
+
+def test_a_file_that_puts_more_tokens_around_a_text_than_any_model_is_refused(tmp_path: Path) -> None:
+    codec = train_tokenizer(TEXT, 270).codec
+    assert isinstance(codec, JsonCodec)
+    path = tmp_path / "tokenizer.json"
+    codec.save(path)
+    state = json.loads(path.read_text())
+    named = {"SpecialToken": {"id": "<s>", "type_id": 0}}
+    for count, ids in ((3, 2), (101, 100)):
+        state["post_processor"] = {
+            "type": "TemplateProcessing", "single": [named] * count + [{"Sequence": {"id": "A", "type_id": 0}}],
+            "pair": [], "special_tokens": {"<s>": {"id": "<s>", "ids": [0] * ids, "tokens": ["<s>"] * ids}},
+        }  # fmt: skip
+        path.write_text(json.dumps(state))
+        if count == 3:
+            assert Tokenizer.from_file(path).encode("a") == [0] * 6 + codec.encode("a", False)
+    with pytest.raises(TokenizerError, match=r"tokenizer\.json puts 10,100 tokens around a text"):
+        Tokenizer.from_file(path)
 
 
 def test_a_file_whose_normalizers_let_a_text_grow_without_bound_is_refused(tmp_path: Path) -> None:
