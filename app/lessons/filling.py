@@ -298,7 +298,7 @@ def _with_answer(asked: Asked, check: Check, worth: Worth, draw: random.Random) 
 def _check_numbers(value: Value, check: Check) -> None:
     """Refuse an answer, or a mistake, that nobody could type."""
     found = numbers(value)
-    if not found or (check.kind == "shape" and not all(map(math.isfinite, found))):
+    if not found or not all(map(math.isfinite, found)):
         raise LessonError(f"{quoted(value)} is no {check.kind} that can be asked for.")
 
 

@@ -75,8 +75,7 @@ def size_of(value: Value, what: str) -> int:
         one = left.pop()
         size += 1
         if isinstance(one, tuple):
-            size += len(one)
-            left += one if size <= MOST else ()
+            left += one if size + len(left) + len(one) <= MOST else one[: MOST + 1]
         elif isinstance(one, str):
             size += len(one)
         elif any(abs(number) >= LARGEST for number in _whole_numbers(one)):
