@@ -6,8 +6,7 @@ Written atomically; a file that cannot be read is kept aside and explained, neve
 from __future__ import annotations
 
 import os
-import tempfile
-from contextlib import suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,8 +15,10 @@ from platformdirs import user_config_dir
 
 from ropewalk.model.codec import from_plain, read_json, stored, to_json
 from ropewalk.model.engine.requests import RunSurvey
+from ropewalk.model.file_lock import locked
 from ropewalk.model.options import Option, Options
 from ropewalk.model.readings.records import Sampling
+from ropewalk.model.whole_file import whole_file
 
 MOST_TILE_MIB = 1 << 20
 RECENT = 10
@@ -91,41 +92,53 @@ class SettingsStore:
 
     def update(self, **changes: Any) -> None:
         """Change some settings and write the file, unless nothing differs."""
-        after = replace(self.now, **changes)
+        self._change(lambda known: replace(known, **changes))
+
+    def _change(self, change: Callable[[Settings], Settings]) -> None:
+        """Change what this window knows, and in the file what is there by now: another window may have written it."""
+        after = change(self.now)
         if after == self.now:
             return
-        self.now = after
-        self._write()
+        before, self.now = self.now, after
+        self._write(change, before)
 
     def opened(self, engine: str = "") -> Opened:
         """What was opened lately by an engine that a command starts, on this machine where that is empty."""
-        now = self.now
-        own = Opened(now.recent, now.answers, now.device, now.dtype)
-        return now.elsewhere.get(engine, Opened()) if engine else own
+        return _opened(self.now, engine)
 
     def remember(self, engine: str = "", **changes: Any) -> None:
         """Change what is remembered of an engine."""
-        if engine:
-            changes = {"elsewhere": self.now.elsewhere | {engine: replace(self.opened(engine), **changes)}}
-        self.update(**changes)
+        self._change(lambda known: _remembering(known, engine, **changes))
 
     def remember_checkpoint(self, path: str, answers: Options | None = None, engine: str = "") -> None:
         """Put a checkpoint first among the recent ones of an engine, with the answers to what it leaves open."""
-        opened = self.opened(engine)
-        others = [other for other in opened.recent if other != path]
-        recent = (path, *others)[:RECENT]
-        every = opened.answers | {path: dict(answers or {})}
-        self.remember(engine, recent=recent, answers={known: every[known] for known in recent if every.get(known)})
+
+        def first(known: Settings) -> Settings:
+            opened = _opened(known, engine)
+            recent = (path, *(other for other in opened.recent if other != path))[:RECENT]
+            every = opened.answers | {path: dict(answers or {})}
+            kept = {one: every[one] for one in recent if every.get(one)}
+            return _remembering(known, engine, recent=recent, answers=kept)
+
+        self._change(first)
 
     def remember_session(self, path: str) -> None:
         """Put a session file first among the recent ones."""
-        others = [other for other in self.now.sessions if other != path]
-        self.update(sessions=(path, *others)[:RECENT])
+
+        def first(known: Settings) -> Settings:
+            others = (other for other in known.sessions if other != path)
+            return replace(known, sessions=(path, *others)[:RECENT])
+
+        self._change(first)
 
     def remember_survey(self, asked: RunSurvey) -> None:
         """Put a survey that is begun first among the recent ones."""
-        others = [other for other in self.now.surveys if other.folder != asked.folder]
-        self.update(surveys=(asked, *others)[:RECENT])
+
+        def first(known: Settings) -> Settings:
+            others = (other for other in known.surveys if other.folder != asked.folder)
+            return replace(known, surveys=(asked, *others)[:RECENT])
+
+        self._change(first)
 
     def _read(self) -> Settings:
         try:
@@ -143,26 +156,34 @@ class SettingsStore:
             return replace(settings, engine="")
         return settings
 
-    def _write(self) -> None:
-        text = to_json(self.now, indent=1)
-        temporary = ""
+    def _write(self, change: Callable[[Settings], Settings], before: Settings) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(
-                "w", encoding="utf-8", dir=self.path.parent, prefix=".settings-", suffix=".part", delete=False
-            ) as file:
-                temporary = file.name
-                file.write(text)
-            os.replace(temporary, self.path)
+            with locked(self.path):
+                try:
+                    there = decoded(self.path.read_text(encoding="utf-8"))
+                except (OSError, ValueError):
+                    there = before
+                text = to_json(change(there), indent=1)
+                with whole_file(self.path) as part:
+                    part.write_text(text, encoding="utf-8")
         except OSError as error:
             if not self._refused:  # once is enough: it will not be written the next time either
                 self.notice = (
                     f"The settings could not be written to {self.path} ({error}), so they last for this session only."
                 )
             self._refused = True
-            if temporary:
-                with suppress(OSError):
-                    os.unlink(temporary)
+
+
+def _opened(known: Settings, engine: str) -> Opened:
+    own = Opened(known.recent, known.answers, known.device, known.dtype)
+    return known.elsewhere.get(engine, Opened()) if engine else own
+
+
+def _remembering(known: Settings, engine: str, **changes: Any) -> Settings:
+    if not engine:
+        return replace(known, **changes)
+    return replace(known, elsewhere=known.elsewhere | {engine: replace(_opened(known, engine), **changes)})
 
 
 def settings_path() -> Path:

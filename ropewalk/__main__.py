@@ -28,6 +28,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         print(SERVES, file=sys.stderr)
         return 2
+    from ropewalk.app.commands.terminal import shown_streams
+
+    return shown_streams()(_window_or_command)(typed)
+
+
+def _window_or_command(typed: list[str]) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
     from ropewalk.app.commands.typed import ENGINE, absent_file, drawn_instead, names_file, split_engine
 

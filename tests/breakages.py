@@ -544,7 +544,7 @@ BREAKAGES = (
     whole_file("half a file is left behind", "part.unlink(missing_ok=True)", "part.exists()"),
     whole_file(
         "a file is written in its place",
-        'part = path.with_name(UNFINISHED.replace("*", secrets.token_hex(8)))',
+        'part = path.with_name(f".{_here()}-{os.getpid()}-{secrets.token_hex(4)}.part")',
         "part = path.with_name(path.name)",
     ),
     numbers_file(
@@ -590,7 +590,7 @@ BREAKAGES = (
         "a checkpoint that has changed is opened", "if found.fingerprint != wanted.fingerprint:", "if False:"
     ),
     of("app/settings.py", "app/test_settings")(
-        "settings are not saved", "        self.now = after\n        self._write()", "        self.now = after"
+        "settings are not saved", "        self._write(change, before)\n\n    def opened", "\n    def opened"
     ),
     of("views/files/pictures.py", "views/files/test_pictures")(
         "a PNG has one pixel for each whatever the scale",

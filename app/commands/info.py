@@ -107,7 +107,7 @@ def _trace_of(model_handle: ModelHandle) -> dict[str, Any]:
 
 def _trace_rows(trace: dict[str, Any]) -> list[tuple[str, str]]:
     made, asked = trace["checkpoint"], trace["prompt"]["text"]
-    rows = [
+    return [
         ("run", f"{trace['rows']:,} rows, {trace['prompt_rows']:,} of the prompt; {format_bytes(trace['bytes'])}"),
         ("prompt", asked if len(asked) <= 80 else f"{asked[:80]}…"),
         ("logits", f"of {trace['logit_rows']:,} rows"),
@@ -116,5 +116,3 @@ def _trace_rows(trace: dict[str, Any]) -> list[tuple[str, str]]:
         ("fingerprint", "unknown" if made is None or not made["fingerprint"] else made["fingerprint"]),
         ("written by", f"Ropewalk {trace['software']}"),
     ]
-    # what a file says is text, and moves no cursor
-    return [(name, "".join(letter if letter.isprintable() else " " for letter in said)) for name, said in rows]

@@ -28,6 +28,7 @@ from ropewalk.app.commands import (
     train,
 )
 from ropewalk.app.commands.options import Commands, engine_option
+from ropewalk.app.commands.terminal import bare, shown_streams
 from ropewalk.app.commands.typed import ENGINE, SERVES, split_engine
 from ropewalk.app.files.provenance import software
 from ropewalk.app.files.shot import TakeShot
@@ -63,6 +64,11 @@ def run_command(arguments: Sequence[str], take_shot: TakeShot) -> int:
         The exit status.
     """
     _prepare_streams()
+    with shown_streams():
+        return _run(arguments, take_shot)
+
+
+def _run(arguments: Sequence[str], take_shot: TakeShot) -> int:
     top = parser(take_shot)
     try:
         _check_engine(top, arguments)
@@ -122,8 +128,8 @@ def _prepare_streams() -> None:
         stream = getattr(sys, name)
         if stream is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - for as long as we run
-        elif isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")
+        elif isinstance(inner := bare(stream), io.TextIOWrapper):
+            inner.reconfigure(errors="backslashreplace")
 
 
 def parser(take_shot: TakeShot) -> argparse.ArgumentParser:

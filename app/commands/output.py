@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any, TypeVar
 
 from ropewalk.app.commands.options import opened_with
+from ropewalk.app.commands.terminal import bare, in_line
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.engine.interface import ModelHandle, without_weights
 from ropewalk.model.errors import Cancelled, CheckpointError, RopewalkError, UnknownFamilyError
@@ -31,13 +32,13 @@ def finished(steps: Steps[Result], every: int = 0) -> Result:
 
     Where nobody does, a line is written for every ``every``-th point, none for 0.
     """
-    watched = sys.stderr.isatty()
+    watched, terminal = sys.stderr.isatty(), bare(sys.stderr)
     try:
         while True:
             point = next(steps)
             if watched and point.total > 1:
-                sys.stderr.write(f"\r{_bar(point)} {point.what}\x1b[K")
-                sys.stderr.flush()
+                terminal.write(f"\r{_bar(point)} {in_line(point.what)}\x1b[K")
+                terminal.flush()
             elif every and not watched and point.done % every == 0:
                 print(f"{point.done} of {point.total}: {point.what}", file=sys.stderr, flush=True)
     except StopIteration as stop:
@@ -45,7 +46,7 @@ def finished(steps: Steps[Result], every: int = 0) -> Result:
         return result
     finally:
         if watched:
-            sys.stderr.write("\r\x1b[K")
+            terminal.write("\r\x1b[K")
 
 
 def stoppable(steps: Steps[Result], *, shown: bool = True) -> Result:
@@ -178,6 +179,7 @@ def print_table(rows: Sequence[Sequence[str]], right: frozenset[int] = frozenset
     """Print columns, each as wide as its widest cell; those in ``right`` end together."""
     if not rows:
         return
+    rows = [[in_line(cell) for cell in row] for row in rows]
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
         cells = [

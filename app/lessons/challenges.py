@@ -73,13 +73,17 @@ def write_starter(name: str, path: Path) -> None:
     ChallengeError
         When there is a file of that name, or no such folder.
     """
-    text = starter(name)
+    text, is_ours = starter(name), False
     try:
         with path.open("x", encoding="utf-8") as file:
+            is_ours = True
             file.write(text)
     except FileExistsError as error:
         raise ChallengeError(f"{path} is there already; give another name, or run the challenge on it.") from error
     except OSError as error:
+        if is_ours:  # of no use without all of it, and in the way of the next try
+            with suppress(OSError):
+                path.unlink()
         raise ChallengeError(f"{path} cannot be written: {error.strerror or error}.") from error
 
 

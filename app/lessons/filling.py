@@ -6,6 +6,7 @@ lesson is filled all the same. No torch here: what has to run is measured on the
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -28,12 +29,12 @@ from ropewalk.app.lessons.plan import (
     expressions_of_step,
 )
 from ropewalk.model.decoder.interventions import Intervention
-from ropewalk.model.errors import LessonError
+from ropewalk.model.errors import LessonError, RopewalkError
 from ropewalk.model.lessons.evaluation import Scope, evaluate
 from ropewalk.model.lessons.expressions import Expression
 from ropewalk.model.lessons.models import ablations
 from ropewalk.model.lessons.text import fill, fill_line
-from ropewalk.model.lessons.values import Cell, Head, Value, numbers, write
+from ropewalk.model.lessons.values import Cell, Head, Value, numbers, quoted, rounded, write
 from ropewalk.model.progress import Progress, Steps
 
 if TYPE_CHECKING:
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
 Worth = Callable[[Expression], Value]
 READING = "Reading the lesson's numbers"
 """What the progress says meanwhile."""
+MOST_PLACE = 1 << 31
+"""What the number of anything that is selected or pointed at stays below."""
 
 
 def fill_lesson(lesson: Lesson, runs: Runs, seeds: Mapping[str, int] | None = None) -> Steps[FilledLesson]:
@@ -81,6 +84,10 @@ def fill_step(lesson: Lesson, place: int, runs: Runs, seeds: Mapping[str, int] |
     )
 
 
+def _scope_of(lesson: Lesson, runs: Runs | None) -> Scope:
+    return Scope(lesson.given, lesson.configs, frozenset(lesson.models), lesson.lets, runs)
+
+
 def worth_in(
     lesson: Lesson,
     runs: Runs | None,
@@ -88,8 +95,7 @@ def worth_in(
     lets: Mapping[str, Expression] | None = None,
 ) -> Worth:
     """What evaluates the expressions of a lesson; ``more`` and ``lets`` are names beyond those it gives."""
-    given = {**lesson.given, **(more or {})}
-    scope = Scope(given, lesson.configs, frozenset(lesson.models), {**lesson.lets, **(lets or {})}, runs)
+    scope = _scope_of(lesson, runs).inside(more, lets)
     known: dict[Expression, Value] = {}
 
     def worth(expression: Expression) -> Value:
@@ -107,7 +113,6 @@ def worth_in(
 def fill_scene(draft: SceneDraft, worth: Worth) -> Scene:
     """A scene with its numbers; what cannot be had is left out of it."""
     select: dict[str, int] = {}
-    step = None if draft.checkpoint is None else _or_none(draft.checkpoint, worth)
     for name, expression in draft.select:
         value = _or_none(expression, worth)
         if isinstance(value, Head):
@@ -115,7 +120,8 @@ def fill_scene(draft: SceneDraft, worth: Worth) -> Scene:
         elif isinstance(value, Cell):
             select |= {"query": value.query, "key": value.key}
         elif value is not None:
-            select[name] = round(numbers(value)[0])
+            place = _place_of(value)
+            select |= {} if place is None else {name: place}
     return Scene(
         model=draft.model,
         prompt=draft.prompt,
@@ -127,27 +133,45 @@ def fill_scene(draft: SceneDraft, worth: Worth) -> Scene:
         highlights=tuple(_highlight(each, worth) for each in draft.highlights),
         play=draft.play,
         statistic=draft.statistic,
-        checkpoint=None if step is None else round(numbers(step)[0]),
+        checkpoint=None if draft.checkpoint is None else _step(draft.checkpoint, worth),
         walk=draft.walk,
     )
 
 
+def _step(expression: Expression, worth: Worth) -> int | None:
+    value = _or_none(expression, worth)
+    return None if value is None else _place_of(value)
+
+
+def _place_of(value: Value) -> int | None:
+    """The first number of a value, where it can be one of anything."""
+    return next((place for (place,) in _places(value, pairs=False)), None)
+
+
 def fill_intervention(draft: InterventionDraft, worth: Worth) -> tuple[Intervention, ...]:
-    """An intervention with its numbers; heads of several layers make one for each layer."""
+    """An intervention with its numbers, none where it cannot be made; heads of several layers make one for each."""
+    try:
+        return _intervention(draft, worth)
+    except (RopewalkError, TypeError):  # a number that cannot be had, or that is not there at all
+        return ()
+
+
+def _intervention(draft: InterventionDraft, worth: Worth) -> tuple[Intervention, ...]:
     values: dict[str, Any] = {}
     heads: list[Head] = []
     for name, expression in draft.fields:
-        value = _or_none(expression, worth)
-        if value is None:
-            return ()
+        value = worth(expression)
+        found = numbers(value)
+        if not found:
+            raise LessonError(f"{quoted(value)} is no {name}.")
         if name == "heads" and _are_heads(value):
             heads = list(value) if isinstance(value, tuple) else [value]  # type: ignore[list-item,arg-type]
         elif name in ("heads", "order"):
-            values[name] = tuple(round(number) for number in numbers(value))
+            values[name] = tuple(map(rounded, found))
         elif name in ("factor", "base"):
-            values[name] = numbers(value)[0]
+            values[name] = found[0]
         else:
-            values[name] = round(numbers(value)[0])
+            values[name] = rounded(found[0])
     if heads:
         return ablations(heads)
     made: Intervention = INTERVENTIONS[draft.kind](**values)
@@ -172,10 +196,10 @@ def _highlight(draft: HighlightDraft, worth: Worth) -> Highlight:
 
 
 def _places(value: Value, pairs: bool) -> list[tuple[int, ...]]:
-    """Numbers as places: pairs for heads, cells and predictions, single ones for the rest."""
-    flat = [round(number) for number in numbers(value)]
+    """Numbers as places: pairs for heads, cells and predictions, single ones for the rest; no others are any."""
+    flat = [round(number) for number in numbers(value) if abs(number) < MOST_PLACE]
     if pairs:
-        return list(zip(flat[::2], flat[1::2], strict=True))
+        return list(zip(flat[::2], flat[1::2], strict=False))
     return [(number,) for number in flat]
 
 
@@ -228,15 +252,17 @@ def _dice(lesson: Lesson, check: Check, seed: int) -> random.Random:
 def _drawn(lesson: Lesson, check: Check, runs: Runs | None, draw: random.Random) -> dict[str, Value]:
     """The fresh numbers and what follows from them."""
     more: dict[str, Value] = {one.name: _draw(one, draw) for one in check.draws}
+    scope = _scope_of(lesson, runs)
     for name, expression in check.derived:
-        more[name] = worth_in(lesson, runs, more)(expression)
+        more[name] = evaluate(expression, scope.inside(more))
     return more
 
 
 def _draw(one: Draw, draw: random.Random) -> Value:
-    if one.count:
-        return tuple(draw.choice(one.choices) for _ in range(one.count))
-    return draw.choice(one.choices)
+    def drawn() -> Value:
+        return draw.choice(one.choices) if one.between is None else draw.randint(*one.between)
+
+    return tuple(drawn() for _ in range(one.count)) if one.count else drawn()
 
 
 def _with_answer(asked: Asked, check: Check, worth: Worth, draw: random.Random) -> Asked:
@@ -248,6 +274,8 @@ def _with_answer(asked: Asked, check: Check, worth: Worth, draw: random.Random) 
         return asked
     answer = worth(check.answer)
     if check.kind == "click":
+        if not _places(answer, check.target in ("head", "cell")):
+            raise LessonError(f"{quoted(answer)} is no place to click.")
         pairs = check.target in ("head", "cell")
         return replace(
             asked,
@@ -256,13 +284,22 @@ def _with_answer(asked: Asked, check: Check, worth: Worth, draw: random.Random) 
             accepted=tuple(_places(answer, pairs)),
             values=() if check.values is None else worth(check.values),
         )
+    _check_numbers(answer, check)
     mistakes = []
     for mistake in check.mistakes:
         value = worth(mistake.value)
+        _check_numbers(value, check)
         if numbers(value) != numbers(answer):  # fresh numbers may make a mistake come out right
             mistakes.append((value, fill_line(mistake.says, worth)))
     written = write(answer, check.unit)
     return replace(asked, answer=answer, written=written, mistakes=tuple(mistakes))
+
+
+def _check_numbers(value: Value, check: Check) -> None:
+    """Refuse an answer, or a mistake, that nobody could type."""
+    found = numbers(value)
+    if not found or not all(map(math.isfinite, found)):
+        raise LessonError(f"{quoted(value)} is no {check.kind} that can be asked for.")
 
 
 def _written_places(answer: Value, target: str) -> str:

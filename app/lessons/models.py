@@ -12,11 +12,15 @@ from typing import Any, get_args
 from ropewalk.app.lessons.table import LessonFileError, Table
 from ropewalk.model.codec import CodecError, from_plain, to_plain
 from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.costs import parameters
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import LessonError, RopewalkError
+from ropewalk.model.lessons.bounds import bounded
 from ropewalk.model.lessons.models import LessonModel, ModelKind
 from ropewalk.model.lessons.toy_spec import ToySpec
 
+MOST_WORDS, MOST_NUMBERS = 10_000, 10_000_000
+"""What a toy may have: it is made by heart in a moment."""
 MODEL_KEYS: Mapping[ModelKind, tuple[str, ...]] = {
     "bundled": ("prompt",),
     "open": ("prompt",),
@@ -86,6 +90,7 @@ class ModelReader:
         return read_config(table.inner("config"))
 
     def _toy(self, table: Table, config: ModelConfig) -> ToySpec:
+        _check_toy(table, config)
         weights = table.inner("weights")
         numbered = tuple((name, _tuples(value)) for name, value in _flat(weights.values))
         if isinstance(table.values.get("words"), int):
@@ -119,16 +124,28 @@ def read_config(table: Table) -> ModelConfig:
     like = values.pop("like", None)
     try:
         if like is None:
-            return from_plain(ModelConfig, values)
+            return bounded(from_plain(ModelConfig, values), "The config")
         if like not in KNOWN:
             raise table.broken(f"No config is called {like!r}; there are {', '.join(KNOWN)}.", "like")
-        return from_plain(ModelConfig, {**to_plain(KNOWN[like]), **values})
+        return bounded(from_plain(ModelConfig, {**to_plain(KNOWN[like]), **values}), "The config")
     except RopewalkError as error:
         if isinstance(error, LessonFileError):
             raise
         raise table.broken(error.sentence, _mentioned(error.sentence, values)) from error
     except CodecError as error:
         raise table.broken(f"In the config, {error}.", _mentioned(str(error), values)) from error
+
+
+def _check_toy(table: Table, config: ModelConfig) -> None:
+    """Refuse a toy that is none."""
+    positions = config.max_position * config.width if config.position in ("sinusoidal", "learned") else 0
+    found = max(parameters(config).total, positions) if config.position != "unknown" else 0
+    if config.vocabulary > MOST_WORDS or found > MOST_NUMBERS:
+        raise table.broken(
+            f"This toy has {config.vocabulary:,} words and {found:,} numbers, but there may be {MOST_WORDS:,} and "
+            f"{MOST_NUMBERS:,}.",
+            "config",
+        )
 
 
 def _mentioned(sentence: str, values: Mapping[str, Any]) -> str:

@@ -174,10 +174,11 @@ class Mistake:
 
 @dataclass(frozen=True)
 class Draw:
-    """A number (or ``count`` numbers) drawn afresh each time, from choices."""
+    """A number (or ``count`` numbers) drawn afresh each time: from choices, or from a first to a last whole number."""
 
     name: str
-    choices: tuple[Value, ...]
+    choices: tuple[Value, ...] = ()
+    between: tuple[int, int] | None = None
     count: int = 0
 
 

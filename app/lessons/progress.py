@@ -6,11 +6,13 @@ and all of it can be reset.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ropewalk.app.settings import kept_aside, settings_path
 from ropewalk.model.codec import from_plain, read_json, stored, to_json, to_plain
+from ropewalk.model.file_lock import locked
 from ropewalk.model.whole_file import whole_file
 
 VERSION = 1
@@ -85,42 +87,48 @@ class ProgressStore:
 
     def reach(self, lesson_id: str, step: int, steps: int) -> None:
         """Note that a step is on screen."""
-        record = self.lesson(lesson_id)
-        after = replace(
-            record,
-            step=step,
-            furthest=max(record.furthest, step),
-            finished=record.finished or step == steps - 1,
-        )
+
+        def after(record: LessonRecord) -> LessonRecord:
+            furthest, finished = max(record.furthest, step), record.finished or step == steps - 1
+            return replace(record, step=step, furthest=furthest, finished=finished)
+
         self._put(lesson_id, after)
 
     def answer(self, lesson_id: str, check_id: str, right: bool) -> None:
         """Note a reply."""
-        record = self.lesson(lesson_id)
-        before = record.checks.get(check_id, CheckRecord())
-        after = CheckRecord(before.tries + 1, before.right + int(right), right)
-        self._put(lesson_id, replace(record, checks={**record.checks, check_id: after}))
+
+        def after(record: LessonRecord) -> LessonRecord:
+            before = record.checks.get(check_id, CheckRecord())
+            check = CheckRecord(before.tries + 1, before.right + int(right), right)
+            return replace(record, checks={**record.checks, check_id: check})
+
+        self._put(lesson_id, after)
 
     def pass_challenge(self, name: str) -> None:
         """Note that a build challenge was passed."""
-        if name not in self.now.challenges:
-            self._set(replace(self.now, challenges=tuple(sorted((*self.now.challenges, name)))))
+        self._change(lambda known: replace(known, challenges=tuple(sorted({*known.challenges, name}))))
 
     def reset(self, lesson_id: str | None = None) -> None:
         """Forget one lesson, or everything."""
-        if lesson_id is None:
-            self._set(LearnerProgress())
-        else:
-            lessons = {name: record for name, record in self.now.lessons.items() if name != lesson_id}
-            self._set(replace(self.now, lessons=lessons))
 
-    def _put(self, lesson_id: str, record: LessonRecord) -> None:
-        self._set(replace(self.now, lessons={**self.now.lessons, lesson_id: record}))
+        def without(known: LearnerProgress) -> LearnerProgress:
+            return replace(known, lessons={name: one for name, one in known.lessons.items() if name != lesson_id})
 
-    def _set(self, after: LearnerProgress) -> None:
+        self._change(without if lesson_id is not None else lambda known: LearnerProgress())
+
+    def _put(self, lesson_id: str, after: Callable[[LessonRecord], LessonRecord]) -> None:
+        def put(known: LearnerProgress) -> LearnerProgress:
+            record = after(known.lessons.get(lesson_id, LessonRecord()))
+            return replace(known, lessons={**known.lessons, lesson_id: record})
+
+        self._change(put)
+
+    def _change(self, change: Callable[[LearnerProgress], LearnerProgress]) -> None:
+        """Change what this window knows, and in the file what is there by now: another window may have written it."""
+        after = change(self.now)
         if after != self.now:
-            self.now = after
-            self._write()
+            before, self.now = self.now, after
+            self._write(change, before)
 
     def _read(self) -> LearnerProgress:
         try:
@@ -132,12 +140,17 @@ class ProgressStore:
             self.notice = f"The progress in {self.path} could not be read ({error}), so it starts afresh; {kept}."
             return LearnerProgress()
 
-    def _write(self) -> None:
-        text = to_json({"version": VERSION, **to_plain(self.now)}, indent=1)
+    def _write(self, change: Callable[[LearnerProgress], LearnerProgress], before: LearnerProgress) -> None:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with whole_file(self.path) as part:
-                part.write_text(text, encoding="utf-8")
+            with locked(self.path):
+                try:
+                    there = decoded(self.path.read_text(encoding="utf-8"))
+                except (OSError, ValueError):
+                    there = before
+                text = to_json({"version": VERSION, **to_plain(change(there))}, indent=1)
+                with whole_file(self.path) as part:
+                    part.write_text(text, encoding="utf-8")
         except OSError as error:
             self.notice = (
                 f"The progress could not be written to {self.path} ({error}), so it lasts for this session only."

@@ -42,11 +42,12 @@ from ropewalk.app.lessons.plan import (
     Target,
 )
 from ropewalk.app.lessons.table import LessonFileError, Table, check_size
-from ropewalk.app.lessons.toml_lines import TomlLines, line_in
+from ropewalk.app.lessons.toml_lines import MOST_NAMES, TomlLines, line_in
 from ropewalk.model.challenges.challenge import CHALLENGES
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import RopewalkError
 from ropewalk.model.ledger.walk import STEPS
+from ropewalk.model.lessons.bounds import bounded
 from ropewalk.model.lessons.evaluation import ALWAYS, Scope, check, evaluate, is_measured
 from ropewalk.model.lessons.expressions import Call, Constant, Expression, Items, calls, names, read_expression
 from ropewalk.model.lessons.models import LessonModel
@@ -58,6 +59,10 @@ Result = TypeVar("Result")
 
 MAIN = "main"
 MOST_PANELS = 3
+MOST_DRAWN = 1_000
+MOST_HOLES = 200
+"""Expressions in a text."""
+LONG_KEY = re.compile(rf"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){{{MOST_NAMES}}}""")
 NAME = re.compile(r"[A-Za-z_]\w*\Z")
 LESSON_KEYS = ("number", "title", "about", "minutes", "given", "let", "configs", "model", "models", "step", "read")
 STEP_KEYS = (
@@ -83,6 +88,9 @@ def read_lesson(source: str, path: Path) -> Lesson:
         For the first thing that is wrong, with its line.
     """
     lines = TomlLines(source)
+    if long := LONG_KEY.search(source):  # each of its names costs Python's parser all those before it
+        line = source.count("\n", 0, long.start()) + 1
+        raise LessonFileError(line, f"a key has more than {MOST_NAMES} names.", path.name)
     try:
         data = tomllib.loads(source)
     except tomllib.TOMLDecodeError as error:
@@ -123,11 +131,11 @@ class _Reader:
             self._check_name(named, name)
             self.models[name] = reader.read(name, named.inner(name))
         sized = {name: model.config for name, model in self.models.items() if model.config is not None}
-        self.scope = Scope(given, configs | sized, frozenset(self.models))
+        lets: dict[str, Expression] = {}
+        self.scope = Scope(given, configs | sized, frozenset(self.models), lets)
         for name in top.inner("let").values:
             self._check_name(top.inner("let"), name)
-            expression = self._expression(top.inner("let"), name)
-            self.scope = replace(self.scope, lets={**self.scope.lets, name: expression})
+            lets[name] = self._expression(top.inner("let"), name)  # from here on it is known by its name
         return Lesson(
             id=self.path.stem,
             number=top.whole("number", 99),
@@ -162,8 +170,12 @@ class _Reader:
         given: dict[str, Value] = {}
         for name, value in table.values.items():
             self._check_name(table, name)
-            given[name] = self._plain(table, name, value)
+            given[name] = self._bounded(table, name, value)
         return given
+
+    def _bounded(self, table: Table, key: str, value: Any) -> Value:
+        """What is given, unless it is too large."""
+        return self._try(table, key, "", lambda: bounded(self._plain(table, key, value), key))
 
     def _plain(self, table: Table, key: str, value: Any) -> Value:
         """A number, a text or a list of them."""
@@ -274,7 +286,7 @@ class _Reader:
         stated = [*_stated(table), *([(self.top, "about", self.top.text("about"))] if table.place[-1] == 0 else [])]
         replies = [reply for asked in table.tables("check") for reply in _replies(asked)]
         told = [tidy(text) for _, _, text in (*stated, *replies)]
-        outer, self.scope = self.scope, replace(self.scope, lets={**self.scope.lets, **scene.named(self.models)})
+        outer, self.scope = self.scope, self.scope.inside(lets=scene.named(self.models))
         claims = tuple(self._claim(one, told) for one in table.tables("claims"))
         self.scope = outer
         deciding = [
@@ -379,7 +391,7 @@ class _Reader:
         seen.add(name)
         outer = self.scope
         draws = self._draws(table.inner("draw"))
-        self.scope = self._with(outer, {draw.name: _sample(draw) for draw in draws})
+        self.scope = outer.inside({draw.name: _sample(draw) for draw in draws})
         derived = self._derived(table.inner("derive"))
         try:
             read = Check(
@@ -392,14 +404,10 @@ class _Reader:
                 derived=derived,
                 **self._of_kind(table, kind),
             )
-            self.scope = replace(self.scope, lets={**self.scope.lets, **read.named})
+            self.scope = self.scope.inside(lets=read.named)
             return replace(read, claims=self._claims_of_check(table, read))
         finally:
             self.scope = outer
-
-    @staticmethod
-    def _with(scope: Scope, more: Mapping[str, Value]) -> Scope:
-        return replace(scope, given={**scope.given, **more})
 
     def _draws(self, table: Table) -> tuple[Draw, ...]:
         draws = []
@@ -408,7 +416,7 @@ class _Reader:
             if isinstance(value, dict):
                 draws.append(self._range(table.inner(name), name))
             elif isinstance(value, list) and value:
-                draws.append(Draw(name, tuple(self._plain(table, name, item) for item in value)))
+                draws.append(Draw(name, tuple(self._bounded(table, name, item) for item in value)))
             else:
                 raise table.broken(f"{name} is drawn from {value!r:.60}, but it must be a list of choices.", name)
         return tuple(draws)
@@ -420,7 +428,7 @@ class _Reader:
             raise table.broken(
                 f"{name} is drawn from {start!r} to {stop!r}, but the first must be the smaller.", "from"
             )
-        return Draw(name, tuple(range(start, stop + 1)), table.whole("count", 0))
+        return Draw(name, between=(start, stop), count=table.whole("count", 0, most=MOST_DRAWN))
 
     def _derived(self, table: Table) -> tuple[tuple[str, Expression], ...]:
         """What follows from the draws; each may use those before it."""
@@ -430,7 +438,7 @@ class _Reader:
             expression = self._expression(table, name)
             found.append((name, expression))
             worth = evaluate(expression, self.scope) if not is_measured(expression, self.scope) else 0
-            self.scope = self._with(self.scope, {name: worth})
+            self.scope = self.scope.inside({name: worth})
         return tuple(found)
 
     def _of_kind(self, table: Table, kind: CheckKind) -> dict[str, Any]:
@@ -495,7 +503,10 @@ class _Reader:
     def _text(self, table: Table, key: str, default: str | None = None) -> Text:
         source = table.text(key, default)
         read = self._try(table, key, source, lambda: read_text(source))
-        for hole in holes(read):
+        found = tuple(holes(read))
+        if len(found) > MOST_HOLES:
+            raise table.broken(f"{key} has {len(found)} expressions, more than {MOST_HOLES}.", key)
+        for hole in found:
             self._check_hole(table, key, hole)
         return read
 
@@ -580,7 +591,10 @@ def _quoted(sentence: str, needle: str) -> str:
 
 def _sample(draw: Draw) -> Value:
     """One value that a draw may give, to try expressions with."""
-    middle = draw.choices[len(draw.choices) // 2]
+    if draw.between is None:
+        middle = draw.choices[len(draw.choices) // 2]
+    else:
+        middle = draw.between[0] + (draw.between[1] + 1 - draw.between[0]) // 2
     return (middle,) * draw.count if draw.count else middle
 
 

@@ -13,6 +13,13 @@ from ropewalk.app.lessons.toml_lines import Place, TomlLines
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.expressions import LARGEST
 
+MOST = 1_000
+"""Things that a list or a table of a lesson may hold, those of numbers left out."""
+MOST_TEXT = 20_000
+"""Letters of one text."""
+DEEPEST = 20
+"""How many lists and tables may lie in one another."""
+
 
 class LessonFileError(LessonError):
     """What is wrong in a lesson file, and where.
@@ -62,13 +69,17 @@ class Table:
         value = self._value(key, default)
         if not isinstance(value, str):
             raise self.broken(f"{key} is {value!r:.60}, but it must be text in quotes.", key)
+        if len(value) > MOST_TEXT:
+            raise self.broken(f"{key} has {len(value):,} letters, more than {MOST_TEXT:,}; make several of it.", key)
         return value
 
-    def whole(self, key: str, default: int | None = None, least: int = 0) -> int:
+    def whole(self, key: str, default: int | None = None, least: int = 0, most: int = LARGEST) -> int:
         """A whole number."""
         value = self._value(key, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
             raise self.broken(f"{key} is {value!r:.60}, but it must be a whole number of {least} or more.", key)
+        if value > most:
+            raise self.broken(f"{key} is {value:,}, but it must be at most {most:,}.", key)
         return value
 
     def one_of(self, key: str, allowed: Iterable[str], default: str | None = None) -> str:
@@ -85,6 +96,8 @@ class Table:
         value = self.values.get(key, [])
         if not isinstance(value, list):
             raise self.broken(f"{key} is {value!r:.60}, but it must be a list in [ ].", key)
+        if len(value) > MOST:
+            raise self.broken(f"{key} holds {len(value):,} things, but there may be {MOST:,}.", key)
         return value
 
     def words(self, key: str) -> tuple[str, ...]:
@@ -99,7 +112,12 @@ class Table:
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             raise self.broken(f"{key} is {value!r:.60}, but it must be a table.", key)
+        self._check_many(key, value)
         return self._below(value, (*self.place, key), key, key)
+
+    def _check_many(self, key: str, value: Mapping[str, Any]) -> None:
+        if len(value) > MOST:
+            raise self.broken(f"{key} has {len(value):,} keys, but there may be {MOST:,}.", key)
 
     def tables(self, key: str) -> list[Table]:
         """An array of tables."""
@@ -139,6 +157,7 @@ class _Inline(Table):
         value = self.values.get(key, {})
         if not isinstance(value, dict):
             raise self.broken(f"{key} is {value!r:.60}, but it must be a table.", key)
+        self._check_many(key, value)
         return _Inline(value, self, key, key)
 
     def tables(self, key: str) -> list[Table]:
@@ -151,7 +170,9 @@ class _Inline(Table):
 
 
 def check_size(value: Any, place: Place, lines: TomlLines) -> None:
-    """Refuse whole numbers beyond the 64 bits that TOML promises; Python's parser takes any."""
+    """Refuse whole numbers beyond the 64 bits that TOML promises, and lists in lists without end."""
+    if len(place) > DEEPEST:
+        raise LessonFileError(lines.line_of(place), f"more than {DEEPEST} lists or tables lie in one another.")
     if isinstance(value, dict | list):
         for key, item in value.items() if isinstance(value, dict) else enumerate(value):
             check_size(item, (*place, key), lines)

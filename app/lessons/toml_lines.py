@@ -16,6 +16,8 @@ Place: TypeAlias = tuple[str | int, ...]
 HEADER = re.compile(r"\s*(?P<open>\[\[?)(?P<path>[^\[\]]+)\]")
 KEY = re.compile(r"""\s*["']?(?P<key>[\w.\-]+)["']?\s*=""")
 AT = re.compile(r"at line (\d+)")
+MOST_NAMES = 30
+"""Names in a header that is looked for; no lesson has as many."""
 QUOTES = ('"""', "'''")
 
 
@@ -77,7 +79,7 @@ class TomlLines:
                 inside = "" if inside in line else inside
                 continue
             header = HEADER.match(line)
-            if header is not None:
+            if header is not None and header["path"].count(".") < MOST_NAMES:
                 found.append((number, self._resolved(header, counts)))
                 continue
             inside = _opened(line)

@@ -8,10 +8,12 @@ unfinished file away. If it cannot, it is killed a second after the end of stdin
 from __future__ import annotations
 
 import fnmatch
+import hashlib
 import signal
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -43,6 +45,8 @@ WEIGHTS = (
 )
 """Kinds of weight files, in the order in which a folder is read; only the first kind that is there is needed."""
 
+PART = 1 << 22
+"""Bytes that are hashed at a time."""
 UNREACHABLE = "Hugging Face cannot be reached; check the network"
 REASONS = {
     "RepositoryNotFoundError": "Hugging Face has no such public model",
@@ -92,15 +96,41 @@ def download(name: str, say: Say) -> str:
 
     info = hub.HfApi().model_info(name, files_metadata=True)
     sizes: dict[str, int] = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+    sums: dict[str, str] = {file.rfilename: file.lfs.sha256 for file in info.siblings or () if file.lfs is not None}
     files = needed(name, list(sizes))
     total, done, place = sum(sizes[file] for file in files), 0, ""
     for file in files:
         what = f"Downloading {file}"
         say(Report(done, total, what))
+        was_there = isinstance(hub.try_to_load_from_cache(name, file, revision=info.sha), str)
         place = hub.hf_hub_download(name, file, revision=info.sha, tqdm_class=_counting(what, done, total, say))
+        if file in sums and not was_there:
+            check_sum(Path(place), sums[file], partial(say, Report(done, total, f"Checking {file}")))
         done += sizes[file]  # also where it was there already
     say(Report(done, total, what))
     return place if place.endswith(".gguf") else str(Path(place).parent)
+
+
+def check_sum(path: Path, wanted: str, pulse: Callable[[], None]) -> None:
+    """Compare what has come with what the hub says of it, and take it away where it is something else.
+
+    Raises
+    ------
+    CheckpointError
+        With both sums.
+    """
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while part := file.read(PART):
+            found.update(part)
+            pulse()
+    if found.hexdigest() != wanted:
+        path.resolve().unlink()  # a link in the cache leads to it
+        path.unlink(missing_ok=True)
+        raise CheckpointError(
+            f"{path.name} is not what Hugging Face says it is, so it was taken away; download it again.",
+            f"its SHA-256 is {found.hexdigest()}, not {wanted}",
+        )
 
 
 def needed(name: str, files: Sequence[str]) -> list[str]:

@@ -8,6 +8,7 @@ file's business.
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -52,6 +53,8 @@ CONSTANTS = {"true": True, "false": False}
 LONGEST = 400
 LARGEST = 1 << 63
 """What whole numbers stay below, in expressions as in TOML."""
+DEEPEST = 40
+"""How many calls and lists may lie in one another."""
 
 
 @lru_cache(maxsize=4096)
@@ -71,36 +74,46 @@ def read_expression(text: str) -> Expression:
             f"The expression {source[:40]}… has {len(source)} characters, more than the {LONGEST} allowed."
         )
     try:
-        tree = ast.parse(source, mode="eval")
-    except (SyntaxError, ValueError, RecursionError) as error:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's own advice on how to write Python
+            tree = ast.parse(source, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         message = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise LessonError(f"The expression {source!r} cannot be read: {message}.") from error
-    return _taken(tree.body, source)
+        raise LessonError(f"The expression {source[:200]!r} cannot be read: {message or 'too much in it'}.") from error
+    return _taken(tree.body, source[:200], DEEPEST)
 
 
-def _taken(node: ast.expr, source: str) -> Expression:
+def _taken(node: ast.expr, source: str, deep: int) -> Expression:
     """One node of the tree, if it is of a form that lessons have."""
+    if not deep:
+        raise LessonError(f"In the expression {source[:40]!r} more than {DEEPEST} things lie in one another.")
     if isinstance(node, ast.Constant) and isinstance(node.value, int | float | str):
+        if (
+            isinstance(node.value, str)
+            and not node.value.isascii()
+            and any("\ud800" <= one <= "\udfff" for one in node.value)
+        ):
+            raise LessonError(f"A text in the expression {source[:40]!r} holds half a character.")
         if isinstance(node.value, int) and node.value >= LARGEST:
             raise LessonError(
                 f"The expression {source[:40]!r} holds a whole number of 2^63 or more; write a smaller one."
             )
         return Constant(node.value)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        inner = _taken(node.operand, source)
+        inner = _taken(node.operand, source, deep - 1)
         if isinstance(inner, Constant) and not isinstance(inner.value, str | bool):
             return Constant(-inner.value)
     if isinstance(node, ast.Name):
         return Constant(CONSTANTS[node.id]) if node.id in CONSTANTS else Name(node.id)
     if isinstance(node, ast.List | ast.Tuple):
-        return Items(tuple(_taken(item, source) for item in node.elts))
+        return Items(tuple(_taken(item, source, deep - 1) for item in node.elts))
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
         named = []
         for keyword in node.keywords:
             if keyword.arg is None:
                 raise LessonError(f"The expression {source!r} uses **, which lessons do not have.")
-            named.append((keyword.arg, _taken(keyword.value, source)))
-        return Call(node.func.id, tuple(_taken(item, source) for item in node.args), tuple(named))
+            named.append((keyword.arg, _taken(keyword.value, source, deep - 1)))
+        return Call(node.func.id, tuple(_taken(item, source, deep - 1) for item in node.args), tuple(named))
     raise LessonError(
         f"The expression {source!r} holds {type(node).__name__}, but lessons have only names, numbers, texts, lists "
         "and calls of named functions."

@@ -12,6 +12,7 @@ from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture
 from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.bounds import check_tokens
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.toys import toy_checkpoint
 from ropewalk.model.lessons.values import Matrix, ModelName, Vector
@@ -162,6 +163,7 @@ class Runs:
         key = (model.name, repeat, seed, prompt)
         if key not in self._head_scores:
             if repeat:
+                check_tokens(2 * repeat, "A score on random tokens")
                 ids = patterns.repeated_ids(repeat, self.config_of(model).vocabulary, seed)
                 trace = run(self.decoder(model), ids, logits="none")
             else:

@@ -15,8 +15,9 @@ What an author may write:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal, TypeAlias
 
 from ropewalk.model.errors import LessonError
@@ -30,6 +31,10 @@ SpanKind = Literal["words", "strong", "emphasis", "code", "formula", "value", "m
 HOLE = re.compile(r"\\value\{([^{}]*)\}")
 FORM = re.compile(r"(?P<body>.*):(?P<form>[\w.%]*)\Z", re.DOTALL)
 SIGNS = frozenset("{}$*`|\\")
+INTO = re.compile(r"\\(?:begin|left)\b|(?<!\\)\{")
+OUT_OF = re.compile(r"\\(?:end|right)\b|(?<!\\)\}")
+MOST_FORMULA, MOST_FORMULAS, DEEPEST = 500, 3_000, 4
+"""Letters of a formula and of all of a text's, and groups in one another: each takes twice its inside to draw."""
 GAP = "…"
 """What stands where a number cannot be had."""
 
@@ -120,7 +125,14 @@ def read_text(source: str) -> Text:
     blocks: list[Block] = []
     for chunk in re.split(r"\n\s*\n", source.strip()):
         blocks += _blocks(chunk.strip())
+    drawn = sum(len(piece) for formula in _formulas(blocks) for piece in formula.pieces if isinstance(piece, str))
+    if drawn > MOST_FORMULAS:
+        raise LessonError(f"The formulas of a text have {drawn:,} letters, more than {MOST_FORMULAS:,}.")
     return tuple(blocks)
+
+
+def _formulas(blocks: Iterable[Block]) -> Iterator[Formula]:
+    return (part for block in blocks for cell in block.cells for part in cell if isinstance(part, Formula))
 
 
 def _blocks(chunk: str) -> Iterator[Block]:
@@ -238,7 +250,15 @@ def _formula(source: str) -> Formula:
         raise LessonError(rf"A \value in the formula {source[:40]!r} has no braces around its expression.")
     if plain.count("{") - plain.count(r"\{") != plain.count("}") - plain.count(r"\}"):
         raise LessonError(f"The braces of the formula {source[:40]!r} do not match.")
+    if _depth(plain) > DEEPEST:
+        raise LessonError(f"In the formula {source[:40]!r} more than {DEEPEST} groups lie in one another.")
     return Formula(tuple(piece for piece in (*pieces, rest) if piece != ""))
+
+
+def _depth(latex: str) -> int:
+    """How many groups of a formula lie in one another."""
+    steps = [(at.start(), 1) for at in INTO.finditer(latex)] + [(at.start(), -1) for at in OUT_OF.finditer(latex)]
+    return max(accumulate((step for _, step in sorted(steps)), initial=0))
 
 
 def _hole(source: str) -> Hole:
@@ -298,6 +318,9 @@ def _hole_span(hole: Hole, worth: Callable[[Expression], Value]) -> Span:
 
 def _formula_span(formula: Formula, worth: Callable[[Expression], Value]) -> Span:
     pieces = [p if isinstance(p, str) else latex(worth(p.expression), p.form) for p in formula.pieces]
+    letters = sum(map(len, pieces))
+    if letters > MOST_FORMULA:
+        raise LessonError(f"This formula has {letters:,} letters, more than {MOST_FORMULA}; show less of it.")
     source = ", ".join(piece.source for piece in formula.pieces if isinstance(piece, Hole))
     return Span("formula", "".join(pieces), source)
 

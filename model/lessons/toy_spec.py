@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias, get_args
@@ -76,8 +77,9 @@ class ToySpec:
             raise LessonError(
                 f"The toy has {len(self.words)} words, but its vocabulary is {c.vocabulary}; each word needs one row."
             )
+        counts = Counter(self.words)
         for word in self.words:
-            if not word or any(sign.isspace() for sign in word) or self.words.count(word) > 1:
+            if not word or any(sign.isspace() for sign in word) or counts[word] > 1:
                 raise LessonError(f"The toy's word {word!r} is empty, holds a space, or stands there twice.")
         if self.init not in get_args(Init):
             raise LessonError(f"The toy's init is {self.init!r}, but it must be one of {', '.join(get_args(Init))}.")

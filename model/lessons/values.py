@@ -86,6 +86,8 @@ DECIMALS = re.compile(r"\.(\d)f\Z")
 FIGURES = 4
 NOISE = 2e-6
 """A number this much smaller than the largest beside it is rounding, and is written 0."""
+MOST_WRITTEN = 4_000
+"""Letters that a value may take when it is written."""
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
@@ -109,7 +111,19 @@ def write(value: Value, form: str = "") -> str:
     ----------
     form
         Empty for the usual way; ``.2f`` for so many decimals; a unit such as ``GiB``; or one of :data:`FORMS`.
+
+    Raises
+    ------
+    LessonError
+        When it cannot be written so, or takes more than :data:`MOST_WRITTEN` letters.
     """
+    written = _written(value, form)
+    if len(written) > MOST_WRITTEN:
+        raise LessonError(f"This takes {len(written):,} letters to write, more than {MOST_WRITTEN:,}; show less of it.")
+    return written
+
+
+def _written(value: Value, form: str) -> str:
     if form in FORMS:
         return FORMS[form](value)
     if form in UNITS:
@@ -165,11 +179,11 @@ def _listed(values: tuple[Value, ...], form: str) -> str:
     if not values:
         return "none"
     if all(isinstance(item, tuple) for item in values):
-        return ", ".join(write(item, form) for item in values)
+        return ", ".join(_written(item, form) for item in values)
     if any(isinstance(item, str | Head | Shape | Quantity | Cell) for item in values):
-        return ", ".join(write(item, form) for item in values)
+        return ", ".join(_written(item, form) for item in values)
     smallest = _noise(values)
-    return f"({', '.join(write(_silenced(item, smallest), form) for item in values)})"
+    return f"({', '.join(_written(_silenced(item, smallest), form) for item in values)})"
 
 
 def _noise(values: tuple[Value, ...]) -> float:
@@ -209,12 +223,33 @@ def plain(value: Value) -> float:
     """
     found = numbers(value)
     if len(found) != 1:
-        raise LessonError(f"{write(value)} is not one number.")
+        raise LessonError(f"{quoted(value)} is not one number.")
     return found[0]
 
 
+def quoted(value: Value) -> str:
+    """The beginning of a value, for a sentence that says what is wrong with it."""
+    if isinstance(value, tuple):
+        return f"({', '.join(quoted(item) for item in value[:3])}{', …' if len(value) > 3 else ''})"[:60]
+    return _written(value, "")[:60]
+
+
+def rounded(value: Value) -> int:
+    """The whole number nearest to the one that a value is.
+
+    Raises
+    ------
+    LessonError
+        When it is not one number, or one without an end.
+    """
+    number = plain(value)
+    if not math.isfinite(number):
+        raise LessonError(f"{_number(number)} is no number that can be rounded.")
+    return round(number)
+
+
 def _quantity(value: Quantity, form: str) -> str:
-    if form:
+    if form or not math.isfinite(value.amount):
         return _number(value.amount, form)
     if value.unit == "bytes":
         return format_bytes(round(value.amount))
@@ -258,10 +293,10 @@ def _signed(text: str) -> str:
 
 
 FORMS: Final[Mapping[str, Callable[[Value], str]]] = {
-    "exact": lambda value: f"{round(plain(value)):,}".replace("-", "−"),
-    "bytes": lambda value: format_bytes(round(plain(value))),
-    "flops": lambda value: format_flops(round(plain(value))),
-    "count": lambda value: format_count(round(plain(value))),
-    "rows": lambda value: "; ".join(write(item) for item in value) if isinstance(value, tuple) else write(value),
+    "exact": lambda value: f"{rounded(value):,}".replace("-", "−"),
+    "bytes": lambda value: format_bytes(rounded(value)),
+    "flops": lambda value: format_flops(rounded(value)),
+    "count": lambda value: format_count(rounded(value)),
+    "rows": lambda value: "; ".join(_written(row, "") for row in (value if isinstance(value, tuple) else (value,))),
 }
 """Ways to write a value that are not decimals or a unit."""

@@ -32,6 +32,8 @@ class Hub:
         File → bytes after which its connection is dropped, once.
     hold_at
         File → bytes after which nothing comes until ``released`` is set; ``holding`` says that this point is reached.
+    sums
+        File → SHA-256 that is said of it, as of one in large-file storage.
     """
 
     url: str = ""
@@ -40,6 +42,7 @@ class Hub:
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     break_at: dict[str, int] = field(default_factory=dict)
     hold_at: dict[str, int] = field(default_factory=dict)
+    sums: dict[str, str] = field(default_factory=dict)
     holding: threading.Event = field(default_factory=threading.Event)
     released: threading.Event = field(default_factory=threading.Event)
 
@@ -85,7 +88,12 @@ def serving() -> Iterator[Hub]:
 
         def describe(self, name: str) -> None:
             files = hub.repositories[name]
-            siblings = [{"rfilename": file, "size": len(data), "blobId": "0" * 40} for file, data in files.items()]
+            siblings: list[dict[str, Any]] = [
+                {"rfilename": file, "size": len(data), "blobId": "0" * 40} for file, data in files.items()
+            ]
+            for one in siblings:
+                if one["rfilename"] in hub.sums:
+                    one["lfs"] = {"sha256": hub.sums[one["rfilename"]], "size": one["size"], "pointerSize": 134}
             body = json.dumps({"id": name, "sha": COMMIT, "siblings": siblings, "tags": [], "private": False}).encode()
             self.send_response(200)
             self.send_header("Content-Type", "application/json")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from collections.abc import Iterator
@@ -74,6 +75,17 @@ def test_only_what_is_needed_arrives_where_others_find_it(hub: Hub, tmp_path: Pa
     assert Path(place) == tmp_path / "hub" / "models--org--small" / "snapshots" / COMMIT
     (listed,) = finished(local_models_steps(tmp_path / "hub"))
     assert (listed.name, listed.path) == ("org/small", place)
+
+
+def test_what_has_come_is_compared_with_what_the_hub_says_of_it(hub: Hub, tmp_path: Path) -> None:
+    hub.sums["model.safetensors"] = hashlib.sha256(b"something else").hexdigest()
+    assert refusal("org/small") == (
+        "model.safetensors is not what Hugging Face says it is, so it was taken away; download it again."
+    )
+    assert WEIGHTS not in [path.read_bytes() for path in blobs(tmp_path)]
+    assert not list(tmp_path.rglob("model.safetensors"))
+    hub.sums["model.safetensors"] = hashlib.sha256(WEIGHTS).hexdigest()
+    assert (Path(finished(download_steps("org/small"))) / "model.safetensors").read_bytes() == WEIGHTS
 
 
 def test_progress_counts_bytes_up_to_the_whole(hub: Hub) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ropewalk.app.settings import RECENT, Opened, Settings, SettingsStore, command_refusal, settings_path
+from ropewalk.model.file_lock import locked
 from ropewalk.model.readings.records import Sampling
 
 BY_0_1_0 = r"""{
@@ -62,7 +63,7 @@ def test_everything_comes_back(tmp_path: Path) -> None:
     store.update(**wanted)
     store.remember_checkpoint("/a", {"heads": 4})
     assert SettingsStore(path).now == Settings(**wanted, recent=("/a",), answers={"/a": {"heads": 4}})
-    assert [entry.name for entry in path.parent.iterdir()] == ["settings.json"]
+    assert {entry.name for entry in path.parent.iterdir()} == {"settings.json", ".settings.json.lock"}
 
 
 def test_nothing_is_written_when_nothing_changes(tmp_path: Path) -> None:
@@ -189,9 +190,9 @@ def test_a_failed_replace_leaves_no_half_written_file(tmp_path: Path, monkeypatc
         raise OSError("no")
 
     store = SettingsStore(tmp_path / "settings.json")
-    monkeypatch.setattr("ropewalk.app.settings.os.replace", refuse)
+    monkeypatch.setattr("ropewalk.model.whole_file.os.replace", refuse)
     store.update(theme="light")
-    assert list(tmp_path.iterdir()) == []
+    assert [entry.name for entry in tmp_path.iterdir()] == [".settings.json.lock"]
     assert store.notice
 
 
@@ -200,3 +201,44 @@ def test_the_environment_says_where(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert settings_path() == tmp_path / "settings.json"
     monkeypatch.delenv("ROPEWALK_CONFIG_DIR")
     assert settings_path().parent.name == "ropewalk"
+
+
+def test_two_windows_keep_what_each_has_opened(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    one, other = SettingsStore(path), SettingsStore(path)
+    one.remember_checkpoint("/a", {"heads": 4})
+    other.remember_checkpoint("/b")
+    one.remember_checkpoint("/far", engine="ssh far")
+    other.remember_checkpoint("/near", engine="ssh far")
+    one.remember_session("/one.ropewalk")
+    other.remember_session("/other.ropewalk")
+    one.update(theme="light")
+    other.update(projector=True)
+    now = SettingsStore(path).now
+    assert (now.recent, now.answers) == (("/b", "/a"), {"/a": {"heads": 4}})
+    assert now.elsewhere["ssh far"].recent == ("/near", "/far")
+    assert now.sessions == ("/other.ropewalk", "/one.ropewalk")
+    assert (now.theme, now.projector) == ("light", True)
+    assert one.now.projector is False, "a window looks as it was left, whatever another one does"
+
+
+def test_a_file_that_was_broken_meanwhile_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "settings.json"
+    store = SettingsStore(path)
+    store.update(theme="light")
+    path.write_text("{")
+    store.update(projector=True)
+    assert (SettingsStore(path).now.theme, SettingsStore(path).now.projector) == ("light", True)
+
+
+def test_settings_are_written_without_a_lock_where_there_can_be_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ropewalk.model.file_lock.LONGEST", 0.02)
+    path = tmp_path / "settings.json"
+    with locked(path):
+        SettingsStore(path).update(theme="light")
+    path.with_name(".settings.json.lock").unlink()
+    path.with_name(".settings.json.lock").mkdir()
+    SettingsStore(path).update(projector=True)
+    assert (SettingsStore(path).now.theme, SettingsStore(path).now.projector) == ("light", True)

@@ -59,7 +59,7 @@ def test_what_a_trace_says_moves_no_cursor(run: Run, tiny: Path, tmp_path: Path)
     path = tmp_path / "run.safetensors"
     assert run("capture", tiny, "--prompt", "a\x1b[2J\nb", "--out", path)[0] == 0
     out = run("info", path)[1]
-    assert "prompt         a [2J b\n" in out
+    assert "prompt         a\\x1b[2J\\nb\n" in out
     assert "\x1b" not in out
 
 

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from ropewalk.model import whole_file as files
 from ropewalk.model.whole_file import obstacle, whole_file
+from tests.processes import ROOT
 
 
 def test_the_file_is_there_at_the_end_and_not_before(tmp_path: Path) -> None:
@@ -69,3 +74,41 @@ def test_obstacles_are_named(tmp_path: Path) -> None:
     assert obstacle(tmp_path) == "it is a folder; give a file name"
     assert obstacle(tmp_path / "no" / "new") == f"there is no folder {tmp_path / 'no'}"
     assert obstacle(Path("a\0b")) == "a name cannot hold the character NUL"
+
+
+def part_of(folder: Path, process: int, here: str = "") -> Path:
+    """What such a process leaves when it is killed while it writes into a folder."""
+    path = folder / f".{here or files._here()}-{process}-0123abcd.part"
+    path.write_text("half")
+    return path
+
+
+def test_what_a_killed_process_left_is_removed_by_the_next_that_writes_there(tmp_path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    left = part_of(tmp_path, int(killed.stdout))
+    kept = [
+        part_of(tmp_path, os.getpid()),  # whoever writes it is there
+        part_of(tmp_path, int(killed.stdout), "deadbeef"),  # and here nobody knows of the other machine's
+        tmp_path / ".mine.part",
+        tmp_path / "x.part",
+    ]
+    for path in kept[2:]:
+        path.write_text("somebody else's")
+    with whole_file(tmp_path / "out.txt") as part:
+        part.write_text("new")
+        assert re.fullmatch(files.LEFT, part.name)
+    assert not left.exists()
+    assert set(tmp_path.iterdir()) == {*kept, tmp_path / "out.txt"}
+
+
+def test_a_writer_that_is_killed_leaves_what_the_next_one_removes(tmp_path: Path) -> None:
+    program = (
+        "import os, signal; from pathlib import Path; from ropewalk.model.whole_file import whole_file\n"
+        f"with whole_file(Path({str(tmp_path / 'out.txt')!r})) as part:\n"
+        "    part.write_text('half'); os.abort()"
+    )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, check=False)
+    assert len(list(tmp_path.glob(".*.part"))) == 1
+    with whole_file(tmp_path / "out.txt") as part:
+        part.write_text("whole")
+    assert list(tmp_path.iterdir()) == [tmp_path / "out.txt"]

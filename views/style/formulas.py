@@ -11,6 +11,8 @@ from PySide6.QtSvg import QSvgRenderer
 
 FINE = 2
 """Pixels of the picture for each one on screen, so that it stays sharp where the screen is dense."""
+LARGEST = 4_000_000
+"""Pixels of a formula on screen; a larger one is shown as it is written."""
 
 
 @lru_cache(maxsize=512)
@@ -34,7 +36,7 @@ def formula_picture(latex: str, pixels: int, colour: str, inline: bool) -> QImag
     svg = formula_svg(latex, pixels, colour, inline)
     renderer = QSvgRenderer(QByteArray(svg.encode()))
     size = renderer.defaultSize()
-    if not svg or size.isEmpty():
+    if not svg or size.isEmpty() or size.width() * size.height() > LARGEST:
         return None
     image = QImage(size * FINE, QImage.Format.Format_ARGB32_Premultiplied)
     image.fill(Qt.GlobalColor.transparent)
@@ -54,7 +56,8 @@ def formula_svg(latex: str, pixels: int, colour: str, inline: bool) -> str:
     config.svg2 = False  # Qt draws SVG Tiny, which has no symbols to reuse
     kinds = [kind for kind in vars(exceptions).values() if isinstance(kind, type) and issubclass(kind, Exception)]
     latex = latex.replace(r"\bmod", r"\;\mathrm{mod}\;")  # ziamath leaves no room around it
-    broken: tuple[type[Exception], ...] = (AttributeError, LookupError, TypeError, ValueError, *kinds)
+    python = (ArithmeticError, AttributeError, LookupError, RecursionError, SyntaxError, TypeError, ValueError)
+    broken: tuple[type[Exception], ...] = (*python, *kinds)  # the XML it cannot read is a SyntaxError
     try:
         return str(Latex(latex, size=pixels, color=colour, inline=inline).svg())
     except broken:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.values import Head, Quantity, Shape, Value, Vector, numbers, plain, write
+from ropewalk.model.lessons.values import Head, Quantity, Shape, Value, Vector, numbers, plain, quoted, rounded, write
 
 
 def _kept(result: float, *values: Value) -> Value:
@@ -13,6 +14,23 @@ def _kept(result: float, *values: Value) -> Value:
     units = [value.unit for value in values if isinstance(value, Quantity)]
     whole = round(result) if float(result).is_integer() and abs(result) < 1e15 else result
     return Quantity(whole, units[0]) if len(units) == 1 else whole
+
+
+def _sum(terms: Iterable[float]) -> float:
+    """The exact sum, rounded once; where there is none, what floats come to: ∞, or no number."""
+    known = tuple(terms)
+    try:
+        return math.fsum(known)
+    except (OverflowError, ValueError):
+        return sum(known)
+
+
+def _some(values: Value) -> tuple[float, ...]:
+    """The numbers in a list that has some."""
+    found = numbers(values)
+    if not found:
+        raise LessonError("A list without numbers has no largest and no smallest one.")
+    return found
 
 
 def times(*factors: Value) -> Value:
@@ -25,7 +43,7 @@ def plus(*terms: Value) -> Value:
     if any(isinstance(term, tuple) for term in terms):
         return _term_by_term(terms)
     units = [term.unit for term in terms if isinstance(term, Quantity)]
-    return _kept(math.fsum(plain(term) for term in terms), *([Quantity(0, units[0])] if units else []))
+    return _kept(_sum(plain(term) for term in terms), *([Quantity(0, units[0])] if units else []))
 
 
 def _term_by_term(terms: tuple[Value, ...]) -> Value:
@@ -33,7 +51,7 @@ def _term_by_term(terms: tuple[Value, ...]) -> Value:
     if len(lists) != len(terms) or len({len(term) for term in lists}) != 1:
         raise LessonError("plus adds numbers, or lists that are equally long.")
     return tuple(
-        _term_by_term(items) if any(isinstance(item, tuple) for item in items) else math.fsum(map(plain, items))
+        _term_by_term(items) if any(isinstance(item, tuple) for item in items) else _sum(map(plain, items))
         for items in zip(*lists, strict=True)
     )
 
@@ -77,12 +95,15 @@ def log(number: float) -> float:
 
 def whole(number: Value) -> int:
     """The nearest whole number."""
-    return round(plain(number))
+    return rounded(number)
 
 
 def share(part: Value, all_of_it: Value) -> Quantity:
     """One number as a share of another, written in percent."""
-    return Quantity(plain(part) / plain(all_of_it), "share")
+    below = plain(all_of_it)
+    if below == 0:
+        raise LessonError("A share is taken of 0.")
+    return Quantity(plain(part) / below, "share")
 
 
 def item(values: Value, place: int) -> Value:
@@ -90,43 +111,43 @@ def item(values: Value, place: int) -> Value:
     if isinstance(values, Shape):
         values = tuple(values.sides)
     if not isinstance(values, tuple) or not -len(values) <= place < len(values):
-        raise LessonError(f"There is no item {place} in {values!r:.60}.")
+        raise LessonError(f"There is no item {place} in {quoted(values)}.")
     return values[place]
 
 
 def first(values: Value, count: int) -> Value:
     """The first items of a list."""
     if not isinstance(values, tuple):
-        raise LessonError(f"{values!r:.60} is no list.")
+        raise LessonError(f"{quoted(values)} is no list.")
     return values[:count]
 
 
 def count(values: Value) -> int:
     """How many items a list has."""
     if not isinstance(values, tuple):
-        raise LessonError(f"{values!r:.60} is no list.")
+        raise LessonError(f"{quoted(values)} is no list.")
     return len(values)
 
 
 def largest(values: Value) -> float:
     """The largest number in a list."""
-    return max(numbers(values))
+    return max(_some(values))
 
 
 def largest_place(values: Value) -> int:
     """The place of the largest number in a list, counted from 0."""
-    found = numbers(values)
+    found = _some(values)
     return found.index(max(found))
 
 
 def smallest(values: Value) -> float:
     """The smallest number in a list."""
-    return min(numbers(values))
+    return min(_some(values))
 
 
 def total(values: Value) -> Value:
     """The sum of a list."""
-    return _kept(math.fsum(numbers(values)))
+    return _kept(_sum(numbers(values)))
 
 
 def joined(rows: Value) -> Vector:
@@ -146,7 +167,7 @@ def dot(first: Vector, second: Vector) -> Value:
     """The dot product."""
     if len(first) != len(second):
         raise LessonError(f"Vectors of {len(first)} and {len(second)} numbers have no dot product.")
-    return _kept(math.fsum(a * b for a, b in zip(first, second, strict=True)))
+    return _kept(_sum(a * b for a, b in zip(first, second, strict=True)))
 
 
 def layer_of(head: Head) -> int:
@@ -181,4 +202,4 @@ def nucleus(values: Value, share: float) -> int:
 
 def entropy_of(values: Value) -> float:
     """The entropy of a list of probabilities, in nats."""
-    return math.fsum(-value * math.log(value) for value in numbers(values) if value > 0)
+    return _sum(-value * math.log(value) for value in numbers(values) if value > 0)

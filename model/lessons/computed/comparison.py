@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from ropewalk.model.errors import LessonError
-from ropewalk.model.lessons.values import Value, numbers, plain, write
+from ropewalk.model.lessons.values import Value, numbers, plain, quoted
 
 
 def less(*values: Value) -> bool:
@@ -47,21 +47,22 @@ def equal(*values: Value) -> bool:
     """Whether values are all the same, to the last digit; numbers, lists, shapes, heads or texts."""
     if len(values) < 2:
         raise LessonError("equal compares two values or more.")
-    return all(_same(first, second) for first, second in pairwise(values))
+    return all(_same(first, second) for first, second in pairwise(map(_likeness, values)))
 
 
 def differ(*values: Value) -> bool:
     """Whether no two of some values are the same."""
     if len(values) < 2:
         raise LessonError("differ compares two values or more.")
-    return not any(_same(one, other) for place, one in enumerate(values) for other in values[:place])
+    return not any(_same(one, other) for one, other in combinations(map(_likeness, values), 2))
 
 
 def is_in(value: Value, values: Value) -> bool:
     """Whether a value is one of a list."""
     if not isinstance(values, tuple):
-        raise LessonError(f"{write(values)} is no list.")
-    return any(_same(value, one) for one in values)
+        raise LessonError(f"{quoted(values)} is no list.")
+    wanted = _likeness(value)
+    return any(_same(wanted, _likeness(one)) for one in values)
 
 
 def all_of(*claims: Value) -> bool:
@@ -93,19 +94,18 @@ def _several(name: str, values: tuple[Value, ...]) -> tuple[float, ...]:
     return found
 
 
-def _same(first: Value, second: Value) -> bool:
+def _likeness(value: Value) -> tuple[bool, Value, tuple[float, ...]]:
+    """What a value is compared by: whether it is true or false, itself, and its numbers."""
+    return isinstance(value, bool), value, numbers(value)
+
+
+def _same(first: tuple[bool, Value, tuple[float, ...]], second: tuple[bool, Value, tuple[float, ...]]) -> bool:
     """Equal in kind and value; 1 and 1.0 are one number, 1 and true are not."""
-    mixed = isinstance(first, bool) != isinstance(second, bool)
-    return not mixed and (first == second or (_is_plain(first, second) and numbers(first) == numbers(second)))
-
-
-def _is_plain(*values: Value) -> bool:
-    """Whether values hold nothing but numbers."""
-    return all(bool(numbers(value)) for value in values)
+    return first[0] == second[0] and (first[1] == second[1] or (bool(first[2]) and first[2] == second[2]))
 
 
 def _truths(name: str, claims: tuple[Value, ...]) -> tuple[bool, ...]:
     for claim in claims:
         if not isinstance(claim, bool):
-            raise LessonError(f"{name} takes comparisons, but {write(claim)} is none.")
+            raise LessonError(f"{name} takes comparisons, but {quoted(claim)} is none.")
     return tuple(claim for claim in claims if isinstance(claim, bool))

@@ -10,6 +10,7 @@ from torch import Tensor
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.bounds import check_tokens
 from ropewalk.model.lessons.runs import Runs, device_of
 from ropewalk.model.lessons.values import ModelName
 from ropewalk.model.readings import readout
@@ -21,6 +22,8 @@ def cached_gap(
     runs: Runs, model: ModelName, prefill: int, steps: int, branch: str = "fused", padding: int = 0, seed: int = 0
 ) -> float:
     """How far the last row's logits, had through the cache, are from those of a full pass, on random tokens."""
+    check_tokens(prefill, "The prefill of cached_gap")
+    check_tokens(prefill + steps, "cached_gap")
     decoder, kind = runs.decoder(model), _branch(branch)
     ids, real = _random(decoder, prefill + steps, padding, seed)
     before = None if real is None else real[:, :prefill]
@@ -36,6 +39,7 @@ def cached_gap(
 
 def branch_gap(runs: Runs, model: ModelName, tokens: int, past: int = 0, padding: int = 0, seed: int = 0) -> float:
     """How far the fused branch's logits are from the explicit one's, on random tokens."""
+    check_tokens(past + tokens, "branch_gap")
     decoder = runs.decoder(model)
     ids, real = _random(decoder, past + tokens, padding, seed)
     before = None if real is None else real[:, : max(past, 1)]

@@ -14,6 +14,7 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.intervention_contexts import changed_block
 from ropewalk.model.decoder.interventions import RopeOff
 from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.bounds import check_tokens
 from ropewalk.model.lessons.measured.tokens import row_of
 from ropewalk.model.lessons.models import ablations
 from ropewalk.model.lessons.runs import Runs, defined_head_scores, device_of, place_of, score_named
@@ -155,6 +156,7 @@ def repeat_loss(
     """Mean −ln p of the tokens in the first or second round of random tokens twice, with some heads zeroed."""
     if part not in ("first", "second"):
         raise LessonError(f"Random tokens twice have a first and a second round, not {part!r}.")
+    check_tokens(2 * repeat, "repeat_loss")
     decoder = runs.decoder(model)
     rows = [repeated_ids(repeat, decoder.config.vocabulary, seed + row) for row in range(ROWS)]
     ids = torch.tensor(rows, device=device_of(decoder))

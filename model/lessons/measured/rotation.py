@@ -12,6 +12,7 @@ from ropewalk.model.decoder import rope
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import LessonError
+from ropewalk.model.lessons.bounds import MOST
 from ropewalk.model.lessons.runs import Runs, device_of, vector_of
 from ropewalk.model.lessons.values import ModelName, Vector
 from ropewalk.model.readings import readout
@@ -60,6 +61,8 @@ def stored_tables(config: ModelConfig) -> int:
 
 def _narrow(config: ModelConfig) -> ModelConfig:
     """The same rotary rule in a model that costs nothing to build."""
+    if config.heads * config.head_width > MOST:
+        raise LessonError(f"A table of rotations is made of at most {MOST:,} features of all heads.")
     return config.changed(
         layers=1, vocabulary=SMALL_VOCABULARY, width=8, mlp_width=8, moe=None, window_layers=None, rope_layers=None
     )

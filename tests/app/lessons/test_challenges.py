@@ -369,6 +369,26 @@ def test_a_process_that_dies_is_reported(tmp_path: Path, monkeypatch: pytest.Mon
     assert "took the whole process down" in verdict.sentence
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="There is no device that is always full")
+def test_a_starter_that_found_no_room_is_not_in_the_way_of_the_next_try(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, opened = tmp_path / "repeat_kv.py", Path.open
+
+    def full(self: Path, mode: str = "r", **how: Any) -> Any:
+        if mode != "x":
+            return opened(self, mode, **how)
+        opened(self, mode).close()
+        return opened(Path("/dev/full"), "w", **how)
+
+    monkeypatch.setattr(Path, "open", full)
+    with pytest.raises(ChallengeError, match="No space left on device"):
+        write_starter("repeat_kv", path)
+    monkeypatch.undo()
+    write_starter("repeat_kv", path)
+    assert path.read_text(encoding="utf-8") == starter("repeat_kv")
+
+
 # In this process: what the child does with a file
 
 FILES: dict[str, tuple[str, str, str]] = {

@@ -111,3 +111,17 @@ def test_a_crash_while_writing_leaves_the_old_file(tmp_path: Path, monkeypatch: 
     store.reach("one", 2, 5)
     assert decoded(path.read_text(encoding="utf-8")).lessons["one"].step == 1
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_two_windows_keep_what_was_learnt_in_each(tmp_path: Path) -> None:
+    path = tmp_path / "progress.json"
+    one, other = ProgressStore(path), ProgressStore(path)
+    one.answer("a", "x", True)
+    other.answer("a", "x", False)
+    other.answer("b", "y", True)
+    one.pass_challenge("split_heads")
+    other.pass_challenge("repeat_kv")
+    now = ProgressStore(path).now
+    assert (now.lessons["a"].checks["x"].tries, now.lessons["a"].checks["x"].right) == (2, 1)
+    assert now.lessons["b"].passed == 1
+    assert now.challenges == ("repeat_kv", "split_heads")

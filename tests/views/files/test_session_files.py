@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
-from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QMimeData, QObject, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QFileDialog, QMenu
@@ -26,6 +27,7 @@ from ropewalk.views.pictures.snapshot import wait_until_drawn
 from ropewalk.views.style import theme
 from tests.app.filled_lessons import SHELF
 from tests.app.tiny_checkpoint import write_checkpoint
+from tests.qt_guards import delete_what_is_due
 from tests.views.real_window import PROMPT, real_window
 
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
@@ -171,6 +173,16 @@ def recent_menu(window: MainWindow) -> QMenu:
     found = action.menu()
     assert isinstance(found, QMenu)
     return found
+
+
+def test_opening_the_menu_again_and_again_keeps_nothing(window: MainWindow) -> None:
+    window.session.settings.remember_checkpoint("/some/where")
+    recent_menu(window)
+    before = Counter(type(one).__name__ for one in window.findChildren(QObject))
+    for _ in range(4):
+        recent_menu(window)
+    delete_what_is_due()
+    assert Counter(type(one).__name__ for one in window.findChildren(QObject)) == before
 
 
 def test_recent_sessions_are_offered(qtbot: QtBot, window: MainWindow, do: Do, tmp_path: Path) -> None:
