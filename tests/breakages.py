@@ -320,6 +320,9 @@ BREAKAGES = (
         "(wide - wide.max()) / sampling.temperature",
         "(wide - wide.max()) * sampling.temperature",
     ),
+    next_token(
+        "a token more is kept where p is reached exactly", "before >= sampling.top_p", "before > sampling.top_p"
+    ),
     next_token("the seed is ignored", "sampling.seed * SEED_STRIDE + row", "SEED_STRIDE + row"),
     next_token("the token that follows is the row's own", "trace.ids[batch, query + 1])", "trace.ids[batch, query])"),
     # Readings
@@ -533,7 +536,23 @@ BREAKAGES = (
     frames("the magic is missed between two chunks", "len(self._before) - len(MAGIC) + 1)", "len(self._before))"),
     frames("what never comes to the magic is read for ever", "if len(self._before) > LONGEST_BANNER:", "if False:"),
     frames("what nobody ended is kept without end", "if len(self._halves) > MOST_HALVES or", "if"),
+    whole_file(
+        "a file has its name before its bytes are on the disk",
+        "            os.fsync(written.fileno())",
+        "            written.fileno()",
+    ),
+    of("model/checkpoints/formats/safetensors_files.py", "model/checkpoints/test_wrong_files")(
+        "bytes between two tensors are nobody's", "if begin != end:", "if begin < end:"
+    ),
     whole_file("half a file is left behind", "part.unlink(missing_ok=True)", "part.exists()"),
+    of("views/start.py", "views/test_leaving")(
+        "what was copied ends after Python",
+        "        session.close()\n        let_go()",
+        "        session.close()",
+    ),
+    of("views/style/lettering.py", "views/style/test_lettering")(
+        "every font keeps as many lines as all may", "sum(len(one) for one in _faces.values())", "len(kept)"
+    ),
     whole_file(
         "a file is written in its place",
         'part = path.with_name(f".{secrets.token_hex(8)}.part")',
