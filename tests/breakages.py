@@ -359,6 +359,23 @@ BREAKAGES = (
         "all models share one board", 'return "" if is_bundled(card) else card.path or card.name', 'return ""'
     ),
     of("views/panels/board.py", "views/panels/test_board_panel")(
+        "the number below a map of scores is a weight",
+        "            self.show_hover(self.session.selection.hover)",
+        "            pass",
+    ),
+    of("views/panels/interventions.py", "views/panels/test_interventions_panel")(
+        "every change can be undone for ever", "del self._history[:-MOST_CHANGES]", "pass"
+    ),
+    of("views/panels/interventions.py", "views/panels/test_interventions_panel")(
+        "rows are known for ever", "if len(self._unchanged) > MOST_ROWS:", "if False:"
+    ),
+    of("app/commands/line.py", "app/test_export_command")(
+        "a path after options is refused", "elif words and path is None", "elif words and path is not None"
+    ),
+    of("views/files/parts.py", "views/test_leaving")(
+        "a painter outlives its device", "    finally:\n        painter.end()", "    finally:\n        pass"
+    ),
+    of("views/panels/board.py", "views/panels/test_board_panel")(
         "a click on the board selects a cell and no head",
         'else {"layer": shown.head[0]',
         'else {} and {"layer": shown.head[0]',

@@ -93,12 +93,17 @@ def export(window):
     exporter.trace(folder / "trace.safetensors")
     QTimer.singleShot(50, lambda: leave(window))
 
-def unpaintable(window):
-    def paint_foot(figure, painter):
+def unpaintable(window, then=leave):
+    def fail(figure, painter):
         raise ValueError("no figure")
-    Figure.paint_foot = paint_foot
-    window.failure.show_message = lambda *said: leave(window)
-    window.files.exporter.picture("heads", pictures.FORMATS[2], folder / "heads.pdf")
+    def failed(sentence):
+        Figure.paint_foot = paint
+        QTimer.singleShot(0, lambda: then(window))
+    paint, Figure.paint_foot = Figure.paint_foot, fail
+    exporter = window.files.exporter
+    exporter.failed.disconnect()
+    exporter.failed.connect(failed)
+    exporter.picture("heads", pictures.FORMATS[2], folder / "heads.pdf")
 
 def film(window):
     exporter = window.files.exporter
@@ -116,6 +121,9 @@ def dialogs(window):
     QTimer.singleShot(0, lambda: leave(window))
 
 def everything(window):
+    unpaintable(window, all_at_once)
+
+def all_at_once(window):
     exporter = window.files.exporter
     exporter.trace(folder / "trace.safetensors")
     once = Qt.ConnectionType.SingleShotConnection
