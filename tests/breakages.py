@@ -372,6 +372,11 @@ BREAKAGES = (
     of("app/commands/line.py", "app/test_export_command")(
         "a path after options is refused", "elif words and path is None", "elif words and path is not None"
     ),
+    of("views/files/recordings.py", "views/test_exporting")(
+        "a frame is of what came in the turn before it",
+        "    yield point\n    yield is_there\n",
+        "    yield is_there\n    yield point\n",
+    ),
     of("views/files/parts.py", "views/test_leaving")(
         "a painter outlives its device", "    finally:\n        painter.end()", "    finally:\n        pass"
     ),

@@ -148,7 +148,7 @@ def left(folder: Path, act: str, way: str) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen", "ROPEWALK_CONFIG_DIR": str(folder / "settings")},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 

@@ -48,15 +48,15 @@ def handout_turns(exporter: Exporter) -> Turns:
     try:
         window.set_look("light")  # what is printed is dark on white
         for place in range(len(lesson.steps)):
-            yield from walk_turns(window, exporter, place)
-            yield Progress(place, 2 * len(lesson.steps), "Drawing the handout")
+            is_there = yield from walk_turns(window, exporter, place)
             filled = player.filled
             assert filled is not None
             figures = []
             for name in filled.scene.panels:
                 if name not in NO_FIGURE or len(filled.scene.panels) == 1:
-                    figures.append(_figure(exporter, name))
                     yield Progress(place, 2 * len(lesson.steps), "Drawing the handout")
+                    yield is_there
+                    figures.append(_figure(exporter, name))
             steps.append((filled, figures))
     finally:
         if look != theme.current().name:
