@@ -328,6 +328,9 @@ BREAKAGES = (
         "(wide - wide.max()) / sampling.temperature",
         "(wide - wide.max()) * sampling.temperature",
     ),
+    next_token(
+        "a token more is kept where p is reached exactly", "before >= sampling.top_p", "before > sampling.top_p"
+    ),
     next_token("the seed is ignored", "sampling.seed * SEED_STRIDE + row", "SEED_STRIDE + row"),
     next_token("the token that follows is the row's own", "trace.ids[batch, query + 1])", "trace.ids[batch, query])"),
     # Readings
@@ -362,6 +365,28 @@ BREAKAGES = (
     atlas("heads that do not reach a score are those that are kept", "flat[places] >= least", "flat[places] < least"),
     of("app/session/board.py", "app/session/test_board")(
         "all models share one board", 'return "" if is_bundled(card) else card.path or card.name', 'return ""'
+    ),
+    of("views/panels/board.py", "views/panels/test_board_panel")(
+        "the number below a map of scores is a weight",
+        "            self.show_hover(self.session.selection.hover)",
+        "            pass",
+    ),
+    of("views/panels/interventions.py", "views/panels/test_interventions_panel")(
+        "every change can be undone for ever", "del self._history[:-MOST_CHANGES]", "pass"
+    ),
+    of("views/panels/interventions.py", "views/panels/test_interventions_panel")(
+        "rows are known for ever", "if len(self._unchanged) > MOST_ROWS:", "if False:"
+    ),
+    of("app/commands/line.py", "app/test_export_command")(
+        "a path after options is refused", "elif words and path is None", "elif words and path is not None"
+    ),
+    of("views/files/recordings.py", "views/test_exporting")(
+        "a frame is of what came in the turn before it",
+        "    yield point\n    yield is_there\n",
+        "    yield is_there\n    yield point\n",
+    ),
+    of("views/files/parts.py", "views/test_leaving")(
+        "a painter outlives its device", "    finally:\n        painter.end()", "    finally:\n        pass"
     ),
     of("views/panels/board.py", "views/panels/test_board_panel")(
         "a click on the board selects a cell and no head",
@@ -541,7 +566,23 @@ BREAKAGES = (
     frames("the magic is missed between two chunks", "len(self._before) - len(MAGIC) + 1)", "len(self._before))"),
     frames("what never comes to the magic is read for ever", "if len(self._before) > LONGEST_BANNER:", "if False:"),
     frames("what nobody ended is kept without end", "if len(self._halves) > MOST_HALVES or", "if"),
+    whole_file(
+        "a file has its name before its bytes are on the disk",
+        "            os.fsync(written.fileno())",
+        "            written.fileno()",
+    ),
+    of("model/checkpoints/formats/safetensors_files.py", "model/checkpoints/test_wrong_files")(
+        "bytes between two tensors are nobody's", "if begin != end:", "if begin < end:"
+    ),
     whole_file("half a file is left behind", "part.unlink(missing_ok=True)", "part.exists()"),
+    of("views/start.py", "views/test_leaving")(
+        "what was copied ends after Python",
+        "        session.close()\n        let_go()",
+        "        session.close()",
+    ),
+    of("views/style/lettering.py", "views/style/test_lettering")(
+        "every font keeps as many lines as all may", "sum(len(one) for one in _faces.values())", "len(kept)"
+    ),
     whole_file(
         "a file is written in its place",
         'part = path.with_name(f".{_here()}-{os.getpid()}-{secrets.token_hex(4)}.part")',

@@ -6,7 +6,9 @@ import gc
 import signal
 from typing import TYPE_CHECKING
 
+from PySide6.QtGui import QClipboard, QGuiApplication
 from PySide6.QtWidgets import QApplication
+from shiboken6 import createdByPython
 
 if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
@@ -23,6 +25,7 @@ def show_window(file: str = "", engine: str | None = None) -> int:
         return qt.exec()
     finally:
         session.close()
+        let_go()
 
 
 def build_window(engine: str | None = None) -> tuple[QApplication, Session, MainWindow]:
@@ -43,6 +46,22 @@ def build_window(engine: str | None = None) -> tuple[QApplication, Session, Main
     session.timeline.clock.moves = lambda: not motion.reduced()
     window.unfolded.connect(_keep)
     return qt, session, window
+
+
+def let_go() -> None:
+    """Leave nothing with Qt that Python made and that Qt would end only once there is no Python.
+
+    What was copied can still be pasted afterwards, as Qt's own picture or text.
+    """
+    clipboard = QGuiApplication.clipboard()
+    for mode in QClipboard.Mode:
+        data = clipboard.mimeData(mode)
+        if data is None or not createdByPython(data):
+            continue
+        if data.hasImage():
+            clipboard.setImage(data.imageData(), mode)
+        else:
+            clipboard.setText(data.text(), mode)
 
 
 def _keep() -> None:

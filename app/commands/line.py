@@ -72,7 +72,7 @@ def _run(arguments: Sequence[str], take_shot: TakeShot) -> int:
     top = parser(take_shot)
     try:
         _check_engine(top, arguments)
-        parsed = top.parse_args(arguments)
+        parsed = _parsed(top, arguments)
     except SystemExit as stop:  # argparse has said why
         return stop.code if isinstance(stop.code, int) else 2
     try:
@@ -98,6 +98,19 @@ def _run(arguments: Sequence[str], take_shot: TakeShot) -> int:
         print(unforeseen(error), file=sys.stderr)
         return 1
     return 0
+
+
+def _parsed(top: argparse.ArgumentParser, arguments: Sequence[str]) -> argparse.Namespace:
+    """Parse what was typed; PATH may come after options, where argparse has taken it for left out by then."""
+    parsed, left = top.parse_known_args(arguments)
+    path, words = getattr(parsed, "path", ""), not any(one.startswith("-") for one in left)
+    if words and isinstance(path, list):
+        path += left
+    elif words and path is None and len(left) == 1:
+        parsed.path = left[0]
+    elif left:
+        top.error(f"unrecognized arguments: {' '.join(left)}")
+    return parsed
 
 
 def _check_engine(top: argparse.ArgumentParser, arguments: Sequence[str]) -> None:

@@ -44,6 +44,17 @@ def test_everything_typed_is_handed_over(shots: list[Shot], tmp_path: Path, caps
     ]
 
 
+def test_the_path_may_come_after_options(shots: list[Shot], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "a.png"
+    assert run(shots, "export", out, "--panel", "heads", "PATH", "--paper") == 0
+    assert shots == [Export(out=out, path="PATH", panel="heads", paper=True)]
+    for extra in (["OTHER"], ["--bogus"], ["--bogus", "x"]):
+        assert run(shots, "export", out, "PATH", "--panel", "heads", *extra) == 2
+        assert f"unrecognized arguments: {' '.join(extra)}" in capsys.readouterr().err
+    assert run(shots, "export", out, "--panel", "heads", "--bogus", "PATH") == 2
+    assert len(shots) == 1
+
+
 def test_the_rows_of_numbers_are_handed_over(shots: list[Shot], tmp_path: Path) -> None:
     assert run(shots, "export", tmp_path / "a.csv", "--queries", "1:3", "--keys", "0:9") == 0
     assert shots == [Export(out=tmp_path / "a.csv", queries=(1, 3), keys=(0, 9))]

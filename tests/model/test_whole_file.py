@@ -40,6 +40,21 @@ def test_after_an_error_the_old_file_is_there_and_nothing_else(tmp_path: Path, e
     assert list(tmp_path.iterdir()) == [out]
 
 
+def test_its_bytes_are_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out, synced, synchronize = tmp_path / "out.txt", [], os.fsync
+
+    def heard(file: int) -> None:
+        assert not out.exists()
+        synced.append((os.fstat(file).st_ino, os.fstat(file).st_size))
+        synchronize(file)
+
+    monkeypatch.setattr(os, "fsync", heard)
+    with whole_file(out) as part:
+        part.write_text("new")
+        assert synced == []
+    assert synced == [(out.stat().st_ino, 3)]
+
+
 def test_a_name_of_the_greatest_length_can_be_written(tmp_path: Path) -> None:
     out = tmp_path / ("n" * 255)
     with whole_file(out) as part:

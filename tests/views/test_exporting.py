@@ -26,13 +26,14 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QMenu
 from pytestqt.qtbot import QtBot
 
+from ropewalk.model.errors import RopewalkError
 from ropewalk.model.lessons.text import plain_text
 from ropewalk.model.readings.readout import read_row
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.files import pictures
 from ropewalk.views.files.export_dialog import PAGES, ExportDialog, FilmPage, LensPage, NumbersPage, Page, PicturePage
 from ropewalk.views.files.handout import answer_spans
-from ropewalk.views.files.recordings import walk_turns
+from ropewalk.views.files.recordings import FILMS, Shooting, recording_turns, walk_turns
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.panels.heads import HeadsPanel
 from ropewalk.views.panels.rope import RopePanel
@@ -406,6 +407,23 @@ def test_another_cell_ends_a_film_of_the_rotation(
     panel = window.panels["rope"]
     assert isinstance(panel, RopePanel)
     assert panel.position == 6
+
+
+def test_the_last_frame_is_not_of_a_cell_that_was_selected_in_the_turn_before(qtbot: QtBot, window: MainWindow) -> None:
+    """Nobody would look at it again."""
+    rotation, panel = FILMS[0], window.panels["rope"]
+    turns = recording_turns(rotation, window.files.exporter, Shooting("rope", 1, False, 1))
+
+    def film() -> None:
+        for turn in turns:
+            if callable(turn):
+                qtbot.waitUntil(turn, timeout=30_000)
+            elif turn.total > 2 and turn.done == turn.total - 1:
+                window.session.selection.update(query=6, key=2)
+                qtbot.waitUntil(lambda: panel.settled, timeout=30_000)
+
+    with pytest.raises(RopewalkError, match="another cell selected meanwhile"):
+        film()
 
 
 def test_nothing_is_filmed_without_an_engine_and_again_with_another(

@@ -13,6 +13,14 @@ from tests.app.tiny_checkpoint import write_checkpoint
 ACTIONS = 100
 
 
+def test_what_grows_is_told_from_what_warms_up_and_from_what_comes_and_goes() -> None:
+    warming = [200.0, 240.0, *[250.0] * 18]
+    assert soak.growth(warming) == 0
+    assert soak.growth([value + 30 * (place % 4 == 0) for place, value in enumerate(warming)]) == 0
+    assert soak.growth([value + place for place, value in enumerate(warming)]) > soak.FLAT  # 12 of 250
+    assert soak.growth([7.0]) == soak.growth([0.0] * 20) == 0
+
+
 @pytest.mark.slow
 def test_a_hundred_actions_break_nothing_and_leave_nothing(qtbot: QtBot, tmp_path: Path) -> None:
     for name in soak.CHECKPOINTS:

@@ -7,7 +7,7 @@ from html import unescape
 from typing import Final
 
 from PySide6.QtCore import QBuffer, QIODevice, QPoint, QPointF, QRect
-from PySide6.QtGui import QFont, QFontMetricsF, QPainter
+from PySide6.QtGui import QFont, QFontMetricsF
 from PySide6.QtSvg import QSvgGenerator
 from PySide6.QtWidgets import QWidget
 
@@ -15,7 +15,7 @@ from ropewalk.app.files.provenance import Provenance
 from ropewalk.app.files.requests import FinishSvg, SvgPart
 from ropewalk.app.files.svg_file import MARK, harmless
 from ropewalk.views.files.figure import Figure
-from ropewalk.views.files.parts import parts_of
+from ropewalk.views.files.parts import painting, parts_of
 from ropewalk.views.style import theme
 
 FALLBACKS: Final = (
@@ -37,22 +37,21 @@ def draw_svg(widget: QWidget, about: Provenance, figure: Figure | None = None) -
     generator.setResolution(96)
     generator.setSize(size)
     generator.setViewBox(QRect(QPoint(), size))
-    painter = QPainter(generator)
-    painter.fillRect(QRect(QPoint(), size), theme.current().window if figure is None else theme.current().panel)
     parts: list[SvgPart] = []
-    for number, part in enumerate(parts_of(widget, None if figure is None else figure.hides)):
-        painter.setPen(theme.current().text)
-        painter.drawText(QPointF(), f"{MARK}{number}")
-        part.render(painter, part.at)
-        clip = part.clip
-        seen = None if clip is None else (clip.x(), clip.y(), clip.width(), clip.height())
-        parts.append(SvgPart(part.at.x(), part.at.y(), seen))
-    if figure is not None:
-        painter.setPen(theme.current().text)
-        painter.drawText(QPointF(), f"{MARK}{len(parts)}")
-        figure.paint_foot(painter)
-        parts.append(SvgPart(0, 0, None))
-    painter.end()
+    with painting(generator) as painter:
+        painter.fillRect(QRect(QPoint(), size), theme.current().window if figure is None else theme.current().panel)
+        for number, part in enumerate(parts_of(widget, None if figure is None else figure.hides)):
+            painter.setPen(theme.current().text)
+            painter.drawText(QPointF(), f"{MARK}{number}")
+            part.render(painter, part.at)
+            clip = part.clip
+            seen = None if clip is None else (clip.x(), clip.y(), clip.width(), clip.height())
+            parts.append(SvgPart(part.at.x(), part.at.y(), seen))
+        if figure is not None:
+            painter.setPen(theme.current().text)
+            painter.drawText(QPointF(), f"{MARK}{len(parts)}")
+            figure.paint_foot(painter)
+            parts.append(SvgPart(0, 0, None))
     drawn = TEXT.sub(_measured, bytes(buffer.data().data()).decode("utf-8"))
     return FinishSvg(drawn, size.width(), size.height(), tuple(parts), FALLBACKS, about)
 

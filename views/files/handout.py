@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from PySide6.QtCore import QBuffer, QIODevice, QMarginsF, QSizeF
-from PySide6.QtGui import QPageLayout, QPageSize, QPainter, QPdfWriter, QPicture
+from PySide6.QtGui import QPageLayout, QPageSize, QPdfWriter, QPicture
 
 from ropewalk.app.files.provenance import Provenance
 from ropewalk.app.lessons.plan import Asked, FilledStep, Lesson
 from ropewalk.model.lessons.text import Span
 from ropewalk.model.progress import Progress
 from ropewalk.views.files.exporter import Exporter
-from ropewalk.views.files.parts import paint_parts
+from ropewalk.views.files.parts import paint_parts, painting
 from ropewalk.views.files.pictures import describe_pdf
 from ropewalk.views.files.recordings import walk_turns
 from ropewalk.views.files.sheet import BODY, Sheet
@@ -48,15 +48,15 @@ def handout_turns(exporter: Exporter) -> Turns:
     try:
         window.set_look("light")  # what is printed is dark on white
         for place in range(len(lesson.steps)):
-            yield from walk_turns(window, exporter, place)
-            yield Progress(place, 2 * len(lesson.steps), "Drawing the handout")
+            is_there = yield from walk_turns(window, exporter, place)
             filled = player.filled
             assert filled is not None
             figures = []
             for name in filled.scene.panels:
                 if name not in NO_FIGURE or len(filled.scene.panels) == 1:
-                    figures.append(_figure(exporter, name))
                     yield Progress(place, 2 * len(lesson.steps), "Drawing the handout")
+                    yield is_there
+                    figures.append(_figure(exporter, name))
             steps.append((filled, figures))
     finally:
         if look != theme.current().name:
@@ -70,9 +70,8 @@ def _figure(exporter: Exporter, name: str) -> Figure:
     """Record a panel as it stands in the window."""
     widget = exporter.widget(name)
     picture = QPicture()
-    painter = QPainter(picture)
-    paint_parts(painter, widget)
-    painter.end()
+    with painting(picture) as painter:
+        paint_parts(painter, widget)
     panel = exporter.window.panels[name]
     caption = " · ".join(part for part in (panel.title, panel.subtitle.text()) if part)
     return picture, QSizeF(widget.size()), caption
@@ -97,12 +96,9 @@ def _document(lesson: Lesson, steps: list[tuple[FilledStep, list[Figure]]], abou
         number = _step(sheet, place, filled, figures, number)
         yield Progress(len(steps) + place, 2 * len(steps), "Writing the handout")
     _answers(sheet, [asked for filled, _ in steps for asked in filled.checks])
-    painter = QPainter(writer)
-    try:
+    with painting(writer) as painter:
         for page in sheet.printed(writer, painter, f"{lesson.number}  {lesson.title} · Ropewalk"):
             yield Progress(page + 1, sheet.pages(), "Printing the handout")
-    finally:
-        painter.end()
     return bytes(buffer.data().data())
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from PySide6.QtCore import QPoint, QRect
-from PySide6.QtGui import QPainter, QPicture, QRegion
+from PySide6.QtGui import QPaintDevice, QPainter, QPicture, QRegion
 from PySide6.QtWidgets import QAbstractScrollArea, QWidget
 
 
@@ -59,6 +60,16 @@ def _keeps_inside(widget: QWidget, seen: QRect) -> bool:
     return own and seen.size() == widget.size()
 
 
+@contextmanager
+def painting(device: QPaintDevice) -> Iterator[QPainter]:
+    """Paint on something, and end that whatever comes: Qt ends the process where a device goes before its painter."""
+    painter = QPainter(device)
+    try:
+        yield painter
+    finally:
+        painter.end()
+
+
 def paint_parts(painter: QPainter, whole: QWidget, hidden: Callable[[QWidget], bool] | None = None) -> None:
     """Paint a widget with every part clipped to what can be seen of it.
 
@@ -66,9 +77,8 @@ def paint_parts(painter: QPainter, whole: QWidget, hidden: Callable[[QWidget], b
     """
     for part in parts_of(whole, hidden):
         picture = QPicture()
-        recorder = QPainter(picture)
-        part.render(recorder, QPoint())
-        recorder.end()
+        with painting(picture) as recorder:
+            part.render(recorder, QPoint())
         painter.save()
         painter.setRenderHint(QPainter.RenderHint.LosslessImageRendering)  # a recorded picture does not ask for it
         if part.clip is not None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from PySide6.QtCore import QBuffer, QByteArray, QIODevice, QMarginsF, QPoint, QRect, QSizeF
-from PySide6.QtGui import QImage, QPageSize, QPainter, QPdfWriter, QRegion
+from PySide6.QtGui import QImage, QPageSize, QPdfWriter, QRegion
 from PySide6.QtWidgets import QWidget
 
 from ropewalk.app.files.frames import Recording
@@ -18,7 +18,7 @@ from ropewalk.app.files.requests import EncodePng, WriteBytes, WriteSvg, Writing
 from ropewalk.model.progress import Pauses, Progress, Steps, saying
 from ropewalk.views.files import drawing
 from ropewalk.views.files.figure import Figure
-from ropewalk.views.files.parts import paint_parts
+from ropewalk.views.files.parts import paint_parts, painting
 from ropewalk.views.style import theme
 
 Asked = TypeVar("Asked", bound=Writing)
@@ -61,13 +61,12 @@ def to_image(widget: QWidget, scale: float = 1, figure: Figure | None = None) ->
     image = QImage(math.ceil(size.width() * scale), math.ceil(size.height() * scale), QImage.Format.Format_RGB32)
     image.setDevicePixelRatio(scale)
     image.fill(theme.current().window if figure is None else theme.current().panel)
-    painter = QPainter(image)
-    if figure is None:
-        widget.render(painter, QPoint(), QRegion(), ALL)
-    else:
-        paint_parts(painter, widget, figure.hides)
-        figure.paint_foot(painter)
-    painter.end()
+    with painting(image) as painter:
+        if figure is None:
+            widget.render(painter, QPoint(), QRegion(), ALL)
+        else:
+            paint_parts(painter, widget, figure.hides)
+            figure.paint_foot(painter)
     image.setDevicePixelRatio(1)
     return image
 
@@ -113,12 +112,11 @@ def draw_pdf(
     writer.setPageSize(QPageSize(points, QPageSize.Unit.Point, "", QPageSize.SizeMatchPolicy.ExactMatch))
     writer.setPageMargins(QMarginsF())
     describe_pdf(writer, about)
-    painter = QPainter(writer)
-    painter.fillRect(QRect(QPoint(), size), theme.current().window if figure is None else theme.current().panel)
-    paint_parts(painter, widget, None if figure is None else figure.hides)
-    if figure is not None:
-        figure.paint_foot(painter)
-    painter.end()
+    with painting(writer) as painter:
+        painter.fillRect(QRect(QPoint(), size), theme.current().window if figure is None else theme.current().panel)
+        paint_parts(painter, widget, None if figure is None else figure.hides)
+        if figure is not None:
+            figure.paint_foot(painter)
     return _at_once(WriteBytes(path, bytes(buffer.data().data())))
 
 

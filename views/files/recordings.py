@@ -95,9 +95,17 @@ def recording_turns(film: Film, exporter: Exporter, shooting: Shooting) -> Turns
             exporter.window.set_look(look)
 
 
-def _shoot(exporter: Exporter, shooting: Shooting, recording: Recording, point: Progress, milliseconds: int) -> Turns:
-    """Record what is in sight."""
+def _shoot(
+    exporter: Exporter,
+    shooting: Shooting,
+    recording: Recording,
+    point: Progress,
+    milliseconds: int,
+    is_there: Callable[[], bool],
+) -> Turns:
+    """Record what is in sight, in the very turn in which it is what is wanted."""
     yield point
+    yield is_there
     exporter.be_quiet()
     widget = exporter.widget(shooting.target)
     scale = max(shooting.scale, PROJECTED / max(widget.width(), 1))
@@ -139,12 +147,16 @@ def _rotation(exporter: Exporter, shooting: Shooting, recording: Recording) -> T
     values = range(first, last + 1, stride)
     try:
         for place, value in enumerate(values):
-            if panel.reading is not filmed:
-                why = "Another prompt was run or another cell selected meanwhile"
-                raise RopewalkError(f"{why}, so there is no film of the rotation.")
-            panel.slider.setValue(value)
+
+            def is_there(value: int = value) -> bool:
+                if panel.reading is not filmed:
+                    why = "Another prompt was run or another cell selected meanwhile"
+                    raise RopewalkError(f"{why}, so there is no film of the rotation.")
+                panel.slider.setValue(value)
+                return True
+
             point = Progress(place, len(values), "Filming the rotation")
-            yield from _shoot(exporter, shooting, recording, point, TURN_MS)
+            yield from _shoot(exporter, shooting, recording, point, TURN_MS, is_there)
     finally:
         panel.put_back()
         panel.page_box.setCurrentIndex(page)
@@ -182,9 +194,8 @@ def _decode(exporter: Exporter, shooting: Shooting, recording: Recording) -> Tur
                     raise RopewalkError("Another prompt was run meanwhile, so there is no film of the decode.")
                 return now.length == length and exporter.drawn(shooting.target)
 
-            yield is_there
             point = Progress(length - run.prefill, last - run.prefill + 1, "Filming the decode")
-            yield from _shoot(exporter, shooting, recording, point, STEP_MS)
+            yield from _shoot(exporter, shooting, recording, point, STEP_MS, is_there)
     finally:
         if session.run is not None and session.run.run_id == run.run_id:
             session.timeline.run_to(min(before, session.run.newest))
@@ -201,7 +212,10 @@ def _no_lesson(window: PanelWindow) -> str:
 
 
 def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
-    """Go to a step of the open lesson, wait until its scene is drawn, and let what it sets going rest."""
+    """Go to a step of the open lesson, wait until its scene is drawn, and let what it sets going rest.
+
+    Returns what says whether all of it is still so, or raises where it never will be again.
+    """
     lesson, player = window.lesson.lesson, window.lesson.player
     player.go(step)
 
@@ -218,6 +232,15 @@ def walk_turns(window: PanelWindow, exporter: Exporter, step: int) -> Turns:
     scene = window.lesson_scenes.scene
     if scene is not None and scene.play == "training":
         cast("TrainingPanel", window.panels["training"]).film.finish()
+    shown = window.session.run
+
+    def is_still_there() -> bool:
+        here, now = is_there(), window.session.run
+        if now is None or shown is None or now.run_id != shown.run_id:
+            raise RopewalkError("Another prompt was run meanwhile, so the lesson's walk was ended.")
+        return here
+
+    return is_still_there
 
 
 def _walk(exporter: Exporter, shooting: Shooting, recording: Recording) -> Turns:
@@ -228,9 +251,9 @@ def _walk(exporter: Exporter, shooting: Shooting, recording: Recording) -> Turns
     before = player.step
     try:
         for step in range(len(lesson.steps)):
-            yield from walk_turns(window, exporter, step)
+            is_there = yield from walk_turns(window, exporter, step)
             point = Progress(step, len(lesson.steps), "Filming the lesson")
-            yield from _shoot(exporter, shooting, recording, point, LESSON_MS)
+            yield from _shoot(exporter, shooting, recording, point, LESSON_MS, is_there)
     finally:
         if window.lesson.lesson is lesson:
             player.go(before)

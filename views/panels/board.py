@@ -316,6 +316,7 @@ class BoardPanel(Panel):
         run, picture = self.session.run, self.picture
         if run is not None and picture is not None:
             self._show(picture, run)
+            self.show_hover(self.session.selection.hover)  # which writes the number below them
             self._look(self.grid.view)
 
     def _look(self, view: QRectF) -> None:

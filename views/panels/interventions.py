@@ -80,6 +80,9 @@ def added(active: Sequence[Intervention], new: Intervention) -> tuple[Interventi
     return (*(one for one in active if subject(one) != subject(new)), new)
 
 
+MOST_ROWS, MOST_CHANGES = 4096, 200
+"""Rows whose entropy is kept, each with its prompt, and changes that can be undone."""
+
 MOST_NUMBERS = 1 << 20
 """That a list may name: a slip such as ``1-99999999999`` must not fill the memory."""
 
@@ -332,7 +335,10 @@ class InterventionsPanel(Panel):
         row: RowReading = reading.value
         place = (run.model, run.prompt, row.layer, row.head, row.query)
         if not self.session.interventions.now:
+            self._unchanged.pop(place, None)  # so that it is the newest
             self._unchanged[place] = row.entropy
+            if len(self._unchanged) > MOST_ROWS:
+                del self._unchanged[next(iter(self._unchanged))]
         self.effect.setText(effect_text(row, self._unchanged.get(place)))
         self.describe(f"L{selection.layer}H{selection.head} · kv head {run.config.kv_head_of(selection.head)}")
         self.kv_head.setRange(0, run.config.kv_heads - 1)
@@ -469,6 +475,7 @@ class InterventionsPanel(Panel):
             del self._history[-self._back :]
         else:
             self._history.append(self._shown)
+            del self._history[:-MOST_CHANGES]
         self._back = 0
         self._shown = interventions
         self._show_chips()

@@ -9,8 +9,8 @@ from typing import NamedTuple, TypeVar
 from PySide6.QtCore import Qt, qAddPostRoutine
 from PySide6.QtGui import QFont, QFontMetricsF, QStaticText
 
-MOST = 4096
-"""Lines that are kept of one font; then it begins anew."""
+MOST = 8192
+"""Lines that are kept of all fonts together; then all begin anew, for numbers that were never written come for ever."""
 
 
 Key = TypeVar("Key")
@@ -54,6 +54,14 @@ class Face:
             made = _keep(self._cut, key, self._made(self.metrics.elidedText(text, elide, key[1])))
         return made
 
+    def __len__(self) -> int:
+        return len(self._lines) + len(self._cut)
+
+    def begin_anew(self) -> None:
+        """Keep nothing of what has been written."""
+        self._lines.clear()
+        self._cut.clear()
+
     def _made(self, text: str) -> Line:
         static = QStaticText(text.replace("\n", " "))
         static.setTextFormat(Qt.TextFormat.PlainText)
@@ -62,8 +70,9 @@ class Face:
 
 
 def _keep(kept: dict[Key, Line], key: Key, line: Line) -> Line:
-    if len(kept) >= MOST:
-        kept.clear()
+    if sum(len(one) for one in _faces.values()) >= MOST:
+        for one in _faces.values():
+            one.begin_anew()
     kept[key] = line
     return line
 

@@ -138,6 +138,21 @@ def test_overlapping_ranges(folder: Path) -> None:
     refused(folder, "model.safetensors", "damaged")
 
 
+def test_bytes_that_are_of_no_tensor(folder: Path) -> None:
+    """The file is as long as its header says, and the last tensor is told where it is: there is a gap before it."""
+    path = folder / "model.safetensors"
+    data = path.read_bytes()
+
+    def leave_a_gap(header: dict[str, Any]) -> None:
+        last = max((one for name, one in header.items() if name != "__metadata__"), key=lambda one: one["data_offsets"])
+        begin, end = last["data_offsets"]
+        last["data_offsets"] = [begin + 64, end + 64]
+
+    path.write_bytes(data + bytes(64))
+    rewrite_header(path, leave_a_gap)
+    refused(folder, "model.safetensors", "leaves a gap before it", "damaged")
+
+
 def test_an_unknown_dtype(folder: Path) -> None:
     rewrite_header(folder / "model.safetensors", lambda header: header["model.norm.weight"].update(dtype="F3"))
     refused(folder, "'F3'", "float32")

@@ -47,6 +47,16 @@ def test_top_p_keeps_the_smallest_set_that_reaches_p() -> None:
     assert distribution(LOGITS, Sampling(temperature=1.0, top_p=1e-9)).tolist() == [1, 0, 0, 0]
 
 
+def test_tokens_that_reach_p_exactly_are_enough() -> None:
+    """Quarters are exact, so that two of them are a half and not nearly one."""
+    four = Sampling(temperature=1.0, top_p=0.5)
+    assert distribution(torch.zeros(4), four).tolist() == [0.5, 0.5, 0, 0]
+    assert distribution(torch.zeros(4), Sampling(temperature=1.0, top_p=0.75)).tolist() == pytest.approx(
+        [1 / 3] * 3 + [0]
+    )
+    assert distribution(torch.tensor([0.0, 0.0]), four).tolist() == [1, 0]
+
+
 def test_a_draw_depends_on_seed_and_row_only() -> None:
     flat = torch.zeros(1000)
     hot = Sampling(temperature=1.0, seed=4)

@@ -21,7 +21,7 @@ from ropewalk.model.readings.records import BoardReading, HeadPicture, Run
 from ropewalk.views.panels.board import EMPTY, BoardPanel
 from ropewalk.views.panels.head_cards import LEAST, CardGrid, HeadCard
 from ropewalk.views.plots.maps.heatmap import Heatmap
-from ropewalk.views.style import theme
+from ropewalk.views.style import theme, wording
 from tests.views import canned
 from tests.views.canned import CannedEngine
 from tests.views.driving import run_on, settle
@@ -83,12 +83,14 @@ def test_one_colour_is_one_number_in_all_heads_as_weights_and_as_scores(
     pinned: Session, shown: Shown, engine: CannedEngine
 ) -> None:
     panel = shown(BoardPanel, pinned, 1100, 700)
+    pinned.selection.update(query=6, key=3)
     asked = len(engine.asked)
     panel.scores.click()
     settle(pinned, panel)
     assert len(engine.asked) == asked, "both are in the one answer"
     run = run_on(pinned)
     every = np.stack([canned.scores(run, *head) for head in HEADS])
+    assert f"L0H2 {wording.number(every[1][6, 3])}" in panel.readout.text(), "the number is of the map above it"
     assert card_of(panel, "L0H2").heatmap.value(6, 3) == pytest.approx(every[1][6, 3], abs=1e-5)
     seen = canned.visible(run)
     levels = {card.heatmap.levels for card in panel.grid.cards[:4]}

@@ -26,6 +26,7 @@ from ropewalk.model.decoder.interventions import (
 from ropewalk.model.engine.questions import AskPlanes
 from ropewalk.model.errors import InterventionError
 from ropewalk.model.readings.records import RopeRule
+from ropewalk.views.panels import interventions as module
 from ropewalk.views.panels.interventions import InterventionsPanel, added, numbers_in
 from ropewalk.views.pictures.snapshot import wait_until_drawn
 from ropewalk.views.plots.rotation.turning import drift, misread, reexpressed, scores_by_distance
@@ -76,6 +77,24 @@ def test_a_click_composes_and_a_chip_takes_out(running: Session, shown: Shown, e
     assert click(panel.active_chips[1]) == (scale, swap)
     assert click(panel.undo_button) == (scale, zero, swap)
     assert click(panel.clear_button) == ()
+
+
+def test_what_a_long_session_keeps_is_bounded(running: Session, shown: Shown, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_CHANGES", 2)
+    monkeypatch.setattr(module, "MOST_ROWS", 3)
+    panel = shown(InterventionsPanel, running, 420, 600)
+    for query in range(6):
+        running.selection.update(query=query)
+        settle(running, panel)
+        assert len(panel._unchanged) <= 3
+    for factor in (2.0, 3.0, 4.0, 5.0):
+        running.interventions.apply((ScaleScores(factor),))
+        settle(running, panel)
+    for before in (4.0, 3.0):
+        QTest.mouseClick(panel.undo_button, Qt.MouseButton.LeftButton)
+        settle(running, panel)
+        assert running.interventions.now == (ScaleScores(before),)
+    assert not panel.undo_button.isEnabled()
 
 
 def test_every_control_has_a_name_to_hear(running: Session, shown: Shown) -> None:

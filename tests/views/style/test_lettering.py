@@ -38,11 +38,16 @@ def test_markup_and_line_breaks_are_written_as_they_are(qtbot: QtBot) -> None:
     assert line.text.text() == "<b>s</b> x"
 
 
-def test_lines_kept_are_bounded(qtbot: QtBot) -> None:
-    face = lettering.Face(theme.current().font("body"))
-    for number in range(lettering.MOST + 10):
-        face.line(str(number))
-    assert len(face._lines) <= lettering.MOST
+def test_lines_of_all_fonts_together_are_bounded(qtbot: QtBot, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lettering, "MOST", 100)
+    lettering.forget()
+    faces = [lettering.face(theme.current().font(role)) for role in ("body", "number", "label")]
+    for number in range(90):
+        for face in faces:
+            face.line(f"{number} of nine hundred")
+            face.fitted(f"{number} of nine hundred", 20, RIGHT)
+            assert sum(map(len, faces)) <= 100
+    assert faces[0].line("1").text.text() == "1"
 
 
 def written(align: Qt.AlignmentFlag) -> tuple[int, int]:
