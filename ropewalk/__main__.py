@@ -30,10 +30,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     from ropewalk.app.commands.terminal import shown_streams
 
-    return shown_streams()(_window_or_command)(typed)
+    return shown_streams()(_window_or_command)(typed, own_process=arguments is None)
 
 
-def _window_or_command(typed: list[str]) -> int:
+def _window_or_command(typed: list[str], *, own_process: bool) -> int:
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
     from ropewalk.app.commands.typed import ENGINE, absent_file, drawn_instead, names_file, split_engine
 
@@ -53,7 +53,7 @@ def _window_or_command(typed: list[str]) -> int:
             return start.show_window(typed[0] if typed else "", engine)
         print(f"There is no display here, so the window is drawn into {PICTURE.absolute()}.", file=sys.stderr)
         typed = drawn_instead(typed, str(PICTURE))
-    if arguments is None:  # before anything large is imported
+    if own_process:  # before anything large is imported
         from ropewalk.model.child_process import fork_watcher
 
         fork_watcher(None)

@@ -26,15 +26,23 @@ from ropewalk.views.style import motion, theme
 from tests.in_process import new_session
 
 ROOMY = QSize(1600, 1000)
+LIGHT = "shapes"
+"""The workspace whose panels are made and drawn in the least time, for tests of what is not in the panels."""
 
 
 @contextmanager
 def opened_window(
-    folder: Path, path: str | None, prompt: str, size: QSize = ROOMY, layers: int | None = None
+    folder: Path,
+    path: str | None,
+    prompt: str,
+    size: QSize = ROOMY,
+    layers: int | None = None,
+    workspace: str = WORKSPACES[0].name,
 ) -> Iterator[MainWindow]:
     """A real window over a real session that has run a prompt on a model or its first layers; closed afterwards."""
     session = new_session(SettingsStore(folder / "settings.json"))
     window = window_over(session)
+    window.show_workspace(workspace)
     window.resize(size)
     window.show()
     window.activateWindow()

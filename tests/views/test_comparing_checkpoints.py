@@ -37,7 +37,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def shared(qapp: QApplication, folder: Path) -> Iterator[MainWindow]:
-    with opened_window(folder, str(folder / "dense"), IDS) as window:
+    with opened_window(folder, str(folder / "dense"), IDS, workspace="compare") as window:
         front(window, "compare")  # here, for the lists of its panels live as long as this window, and not as one test
         yield window
 

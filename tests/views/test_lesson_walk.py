@@ -42,7 +42,8 @@ SMALLEST = 24
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """The window of a projector over a real session, with the bundled model and a run."""
-    with driving.opened_window(tmp_path, None, " hark, who goes there?", QSize(1920, 1080)) as window:
+    screen = QSize(1920, 1080)
+    with driving.opened_window(tmp_path, None, " hark, who goes there?", screen, workspace=driving.LIGHT) as window:
         window.set_look(projector=True)
         yield window
 
@@ -328,7 +329,9 @@ def test_a_lesson_is_walked_in_front_of_a_class(
 
 def test_small_type_is_found_wherever_it_is(qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch) -> None:
     painted = Painted(monkeypatch)
+    window.show_workspace("overview")
     snapshot.wait_until_drawn(window)
+    snapshot.settle(window)
     assert small_type(window, painted) == []
     label = QLabel("too small", window)
     label.setStyleSheet("font-size: 18px")

@@ -15,7 +15,7 @@ from tests.views.driving import click, opened_window, run_of
 def test_a_long_rule_that_crossed_its_length_is_explained(qapp: QApplication, tmp_path: Path) -> None:
     case = next(case for case in reference.CASES if (case.family, case.variant) == ("llama", "longrope"))
     checkpoint = reference.save(reference.build(case), tmp_path / "long")
-    with opened_window(tmp_path, str(checkpoint), "5 17 3 42 61 90 8 2 5 17") as window:
+    with opened_window(tmp_path, str(checkpoint), "5 17 3 42 61 90 8 2 5 17", workspace="decode") as window:
         session = window.session
         session.timeline.run_to(reference.ORIGINAL)
         snapshot.wait_until_drawn(window)

@@ -31,7 +31,7 @@ from tests.app.tiny_checkpoint import write_chatty, write_checkpoint
 from tests.qt_guards import delete_what_is_due
 from tests.views import driving
 from tests.views.canned import CannedEngine
-from tests.views.driving import meant, run_on, window_over
+from tests.views.driving import LIGHT, meant, run_on, window_over
 
 LEFT = Qt.MouseButton.LeftButton
 LONG = "abcdefgh" * 10
@@ -46,6 +46,7 @@ def opened(qtbot: QtBot, tmp_path: Path) -> Iterator[Open]:
     def show(path: Path, prompt: str) -> MainWindow:
         session = new_session(SettingsStore(tmp_path / "settings.json"))
         window = window_over(session)
+        window.show_workspace(LIGHT)
         windows.append(window)
         window.resize(1280, 800)
         window.show()
@@ -243,6 +244,7 @@ def test_the_bar_fits_a_narrow_window_and_the_prompt_stays_readable(
 ) -> None:
     running.timeline.set_sampling(Sampling(temperature=0.8, top_k=40, top_p=0.9, seed=7))
     window = window_over(running)
+    window.show_workspace(LIGHT)
     qtbot.addWidget(window)
     window.resize(1280, 800)
     window.show()
@@ -418,6 +420,7 @@ def test_a_right_to_left_token_leaves_the_words_around_it_in_order(qtbot: QtBot,
     assert config["vocab_size"] == 256
     window = opened(write_wider(folder, 257), "a שלום 5")
     assert tokens(window) == ["<s>", "a", "·", "שלום", "·", "5"]
+    window.reveal("why")
     window.session.selection.update(query=3, key=1)
     qtbot.waitUntil(lambda: "query 3" in window.panels["why"].subtitle.text())
     assert "query 3 \u2068שלום\u2069 → key 1 a" in window.panels["why"].subtitle.text()

@@ -317,9 +317,11 @@ def dress() -> None:
     """Put the style sheet of the theme in use on every widget there is, and on those to come.
 
     Also where it is on already: widgets that were made under it take their typeface only when they are polished again.
+    The one before is taken off first: in the place of another one, a style sheet takes Qt four times as long.
     """
     app = QApplication.instance()
     if isinstance(app, QApplication):
+        app.setStyleSheet("")
         app.setStyleSheet(_stylesheet(current()))
 
 

@@ -28,6 +28,7 @@ from ropewalk.views.style import theme
 from tests.app.filled_lessons import SHELF
 from tests.app.tiny_checkpoint import write_checkpoint
 from tests.qt_guards import delete_what_is_due
+from tests.views.driving import LIGHT
 from tests.views.real_window import PROMPT, real_window
 
 CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftModifier
@@ -35,7 +36,7 @@ CONTROL, SHIFT = Qt.KeyboardModifier.ControlModifier, Qt.KeyboardModifier.ShiftM
 
 @pytest.fixture
 def window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
-    with real_window(tmp_path) as opened:
+    with real_window(tmp_path, workspace=LIGHT) as opened:
         yield opened
 
 
@@ -229,13 +230,13 @@ def test_a_full_disk_is_reported_and_the_old_file_stays(
 
 
 def test_what_nobody_saved_is_there_the_next_time(qtbot: QtBot, tmp_path: Path) -> None:
-    with real_window(tmp_path) as window:
+    with real_window(tmp_path, workspace=LIGHT) as window:
         work(qtbot, window)
         before = state(window)
         last = window.files.sessions.last
         assert not last.exists()
     assert last.exists()
-    with real_window(tmp_path, prompt="other words") as window:
+    with real_window(tmp_path, prompt="other words", workspace=LIGHT) as window:
         opened: list[str] = []
         window.files.sessions.finished.connect(opened.append)
         entry = recent_menu(window).actions()[-1]
@@ -260,7 +261,7 @@ def test_what_nobody_saved_is_kept_while_working(qtbot: QtBot, window: MainWindo
 
 @pytest.mark.slow
 def test_what_was_saved_is_not_kept_twice(qtbot: QtBot, tmp_path: Path) -> None:
-    with real_window(tmp_path) as window:
+    with real_window(tmp_path, workspace=LIGHT) as window:
         work(qtbot, window)
         messages: list[str] = []
         window.files.sessions.finished.connect(messages.append)
@@ -297,7 +298,7 @@ def test_a_lessons_own_model_is_not_saved(qtbot: QtBot, window: MainWindow, do: 
 
 def test_the_window_can_begin_with_a_session(qtbot: QtBot, tmp_path: Path) -> None:
     path = tmp_path / "work.ropewalk"
-    with real_window(tmp_path) as window:
+    with real_window(tmp_path, workspace=LIGHT) as window:
         work(qtbot, window)
         before = state(window)
         messages: list[str] = []
@@ -307,6 +308,7 @@ def test_the_window_can_begin_with_a_session(qtbot: QtBot, tmp_path: Path) -> No
     for file, wanted in ((path, before), (tmp_path / "gone.ropewalk", None)):
         fresh = MainWindow(new_session(SettingsStore(tmp_path / "fresh.json")), restore=False)
         try:
+            fresh.show_workspace(LIGHT)
             fresh.show()
             fresh.files.begin(str(file))
             qtbot.waitUntil(partial(has_run, fresh), timeout=60_000)

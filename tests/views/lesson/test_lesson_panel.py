@@ -122,7 +122,7 @@ def window(qtbot: QtBot, shared: driving.Shared) -> Iterator[MainWindow]:
 @pytest.fixture
 def own_window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """A window that no other test has, in which no lesson has been seen."""
-    with driving.opened_window(tmp_path, None, "hark", QSize(1280, 800)) as window:
+    with driving.opened_window(tmp_path, None, "hark", QSize(1280, 800), workspace=driving.LIGHT) as window:
         yield window
 
 

@@ -128,7 +128,7 @@ def test_float32_drifts_with_the_shift_and_pairing_matters(running: Session) -> 
 
 
 def test_changes_made_faster_than_the_model_runs_compose_and_can_be_undone(tmp_path: Path) -> None:
-    with opened_window(tmp_path, None, "Two cats") as window:
+    with opened_window(tmp_path, None, "Two cats", workspace="compare") as window:
         panel, session = front(window, "experiments"), window.session
 
         def active() -> list[Intervention]:

@@ -28,7 +28,7 @@ from ropewalk.views.plots.block_view import BlockView, Spot
 from ropewalk.views.style import motion, theme, wording
 from tests.views import canned
 from tests.views.canned import CannedEngine
-from tests.views.driving import answer, opened_window, run_on, settle
+from tests.views.driving import LIGHT, answer, opened_window, run_on, settle
 
 Shown = Callable[..., Any]
 LESSONS = Path(__file__).parents[3] / "resources" / "lessons"
@@ -370,7 +370,7 @@ def test_a_long_run_is_walked_by_its_query_alone(
 
 
 def test_a_lesson_goes_through_the_walk_with_every_number_of_its_toy_written(tmp_path: Path) -> None:
-    with opened_window(tmp_path, None, "hark", QSize(1366, 768)) as window:
+    with opened_window(tmp_path, None, "hark", QSize(1366, 768), workspace=LIGHT) as window:
         lesson = load_lesson(LESSONS / "07-walk-one-block.toml")
         window.reveal("lesson")
         window.lesson.open(lesson, 0)

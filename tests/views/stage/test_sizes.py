@@ -52,11 +52,10 @@ FILLED: Final = 0.55
 
 @pytest.fixture
 def window(qtbot: QtBot, running: Session) -> Iterator[MainWindow]:
-    """A window with an experiment, and the lessons read."""
+    """A window with an experiment."""
     running.interventions.apply((AblateHeads(1, (4,)),))
     window = window_over(running)
     window.show()
-    window.reveal("lesson")
     settle(running)
     yield window
     window.close()
@@ -79,8 +78,10 @@ def put_on(window: MainWindow, name: str, size: tuple[int, int], panel: str = ""
 
 
 def look_through(window: MainWindow, screens: Iterator[tuple[str, tuple[int, int]]]) -> list[str]:
-    """What is wrong anywhere, each said with its place."""
+    """What is wrong anywhere, each said with its place; the lessons are read."""
     found = []
+    window.reveal("lesson")
+    settle(window.session)
     for look, size in screens:
         dress(window, look)
         for name in NAMED:
