@@ -73,7 +73,7 @@ class Comparison:
         for name, n, difference in zip(self.names, self.count, self.difference, strict=True):
             pixels = coloured_signed(difference)
             pixels[~self.significant(name), 3] //= 4
-            maps.append((f"{name}, n = {n}", pixels))
+            maps.append((f"{name} ± {np.nanmax(np.abs(difference), initial=0.0):.2g}, n = {n}", pixels))
         return head_maps(maps)
 
     @property

@@ -73,7 +73,13 @@ def committed(folder: Path) -> dict[Path, tuple[Tally, frozenset[int]]]:
     Where a process was ended between writing one and removing those that it contains, these are left out.
     """
     found, taken = dict[Path, tuple[Tally, frozenset[int]]](), set[int]()
-    tallies = {path: Tally.load(path) for path in sorted(folder.glob(f"{TALLY}*{ENDING}"))}
+    tallies = dict[Path, tuple[Tally, frozenset[int]]]()
+    for path in sorted(folder.glob(f"{TALLY}*{ENDING}")):
+        try:
+            tallies[path] = Tally.load(path)
+        except SurveyError:
+            if path.exists():  # else a survey that runs has just made one of several
+                raise
     for path, (tally, shards) in sorted(tallies.items(), key=lambda one: -len(one[1][1])):
         if taken.isdisjoint(shards):
             found[path] = tally, shards

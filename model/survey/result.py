@@ -96,11 +96,12 @@ class Survey:
 
     def _repr_html_(self) -> str:
         """A map of layers and heads for each statistic that a text has a value of."""
-        maps = [(name, self.count(name), self.mean(name)) for name in self.names if self.count(name)]
-        return f"<p>{escape(repr(self))}</p>" + head_maps(
-            (f"{name}, n = {count}", coloured(mean, float(np.nanmin(mean)), float(np.nanmax(mean))))
-            for name, count, mean in maps
-        )
+        maps = []
+        for name in filter(self.count, self.names):
+            mean = self.mean(name)
+            low, high = float(np.nanmin(mean)), float(np.nanmax(mean))
+            maps.append((f"{name} {low:.2g} to {high:.2g}, n = {self.count(name)}", coloured(mean, low, high)))
+        return f"<p>{escape(repr(self))}</p>" + head_maps(maps)
 
     @property
     def texts(self) -> int:

@@ -122,6 +122,22 @@ def test_no_shard_is_counted_twice(tmp_path: Path) -> None:
     assert [sorted(shards) for _, shards in found.values()] == [[0, 1, 2], [4]]
 
 
+def test_tallies_may_become_one_while_somebody_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for rank in (0, 1):
+        Tally.empty(1, 1, 1, 2, 1).save(tally_file(tmp_path, rank), [rank])
+    load = Tally.load
+
+    def loaded(path: Path) -> tuple[Tally, frozenset[int]]:
+        tally_file(tmp_path, 0).unlink(missing_ok=True)  # which is the last to be read
+        return load(path)
+
+    monkeypatch.setattr(Tally, "load", loaded)
+    assert [sorted(shards) for _, shards in committed(tmp_path).values()] == [[1]]
+    tally_file(tmp_path, 1).write_bytes(b"")
+    with pytest.raises(SurveyError, match=r"tally-1\.safetensors is no file of a survey"):
+        committed(tmp_path)
+
+
 def test_a_shard_that_is_gone_is_named(tmp_path: Path) -> None:
     options = {**OPTIONS, "values": True}
     found = ropewalk.survey(MODEL(), TEXTS, out=tmp_path / "s", **options)
