@@ -28,6 +28,7 @@ if TYPE_CHECKING:  # but for ``view``: the model names this file, and may not kn
     from ropewalk.model.runs.trace import KeepAll, Trace, append, capture, record, replay
     from ropewalk.model.survey.result import Survey, load_survey
     from ropewalk.model.survey.running import survey
+    from ropewalk.model.survey.series import survey_series
     from ropewalk.model.survey.statistics import SurveyStatistic
     from ropewalk.model.trace_files.trace_file import load_trace, save_trace
 
@@ -64,6 +65,7 @@ __all__ = [
     "replay",
     "save_trace",
     "survey",
+    "survey_series",
     "view",
 ]
 
@@ -98,6 +100,7 @@ _MODULES = {
     "replay": "model.runs.trace",
     "save_trace": "model.trace_files.trace_file",
     "survey": "model.survey.running",
+    "survey_series": "model.survey.series",
     "view": "app.viewing",
 }
 """Where each name comes from; a module's last word is its own."""

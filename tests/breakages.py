@@ -131,6 +131,7 @@ spm = of("model/checkpoints/tokenizers/spm_codec.py", "model/checkpoints/tokeniz
 stage = of("views/stage/stage.py", "views/stage/test_stage", "views/test_lesson_leaving")
 tree_ = of("views/stage/tree.py", "views/stage/test_tree")
 timeline = of("app/session/timeline.py", "app/session/test_session")
+survey_folder = of("model/survey/folder.py", "model/survey/test_folder")
 survey_statistics = of("model/survey/statistics.py", "model/survey/test_statistics", "model/survey/test_survey")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
 gguf_tokenizer = of("model/checkpoints/tokenizers/gguf.py", "model/checkpoints/test_gguf_tokenizers")
@@ -536,7 +537,7 @@ BREAKAGES = (
     whole_file("half a file is left behind", "part.unlink(missing_ok=True)", "part.exists()"),
     whole_file(
         "a file is written in its place",
-        'part = path.with_name(f".{secrets.token_hex(8)}.part")',
+        'part = path.with_name(UNFINISHED.replace("*", secrets.token_hex(8)))',
         "part = path.with_name(path.name)",
     ),
     numbers_file(
@@ -1145,7 +1146,30 @@ BREAKAGES = (
         "squares of merged shards are lost", '"counts", "sums", "squares",', '"counts", "sums",'
     ),
     of("model/survey/running.py", "model/survey/test_survey")(
-        "a survey that goes on runs committed shards again", "- done.keys()", "- set()"
+        "a survey that goes on runs committed shards again",
+        "set(range(run.corpus.shards)) - done",
+        "set(range(run.corpus.shards))",
+    ),
+    survey_folder("a process that goes on counts shards twice", "if taken.isdisjoint(shards)", "if shards"),
+    survey_folder(
+        "tallies that one contains stay beside it", "path.unlink()\n\n\ndef write_texts", "pass\n\n\ndef write_texts"
+    ),
+    of("model/survey/running.py", "model/survey/test_folder")(
+        "a shard is committed before its texts and values are written",
+        "        write_shard(folder, number, shard)\n        total.save(tally_file(folder, ranks.rank), mine)",
+        "        total.save(tally_file(folder, ranks.rank), mine)\n        write_shard(folder, number, shard)",
+    ),
+    of("model/survey/running.py", "model/survey/test_ranks")(
+        "every process says that it did what was committed before", "set(done if ranks.first else ())", "set(done)"
+    ),
+    of("model/survey/ranks.py", "model/survey/test_ranks")(
+        "the first process keeps what it counted for itself", "tally.merge(Tally.of_arrays(arrays))", "pass"
+    ),
+    of("model/survey/texts.py", "model/survey/test_survey")(
+        "the text around a token begins behind it", "self._text(max(at - AROUND, 0), at)", "self._text(at, at + AROUND)"
+    ),
+    of("model/survey/series.py", "model/survey/test_series")(
+        "since the first is since the one before", "self.surveys[:1] * (len(self.surveys) - 1)", "self.surveys[:-1]"
     ),
     of("model/survey/comparison.py", "model/survey/test_survey")(
         "an adjusted p is above that of a larger p", "np.minimum.accumulate(scaled)", "scaled"
