@@ -11,7 +11,6 @@ from torch import Tensor
 
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.norms import Norm
-from ropewalk.model.readings.attribution import head_parts
 
 PIECE = 1 << 19
 """Numbers of all heads' blends that are read at once, more or less: few enough to stay near the processor."""
@@ -36,11 +35,6 @@ class HeadOutputs:
     blended: Tensor
     before: Tensor
     after: Tensor
-
-    def parts(self, texts: slice, rows: slice) -> Tensor:
-        """[B, n, H, D] what each head adds: its part of W_O, a norm after that held fixed."""
-        result = self.decoder.block(self.number).attn.per_head(self.blended[texts, :, rows])
-        return head_parts(self.decoder, self.number, result).float()
 
     def change(self, texts: slice, rows: slice) -> Tensor:
         """[B, n, D] what the block adds in all."""

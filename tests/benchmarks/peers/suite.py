@@ -23,8 +23,8 @@ EAGER_UP_TO = 2048
 
 SURVEY_SIZES, SURVEY_TOKENS = (32, 128, 512), 4096
 """Tokens of a text, and of a batch of them."""
-SURVEY_TEXTS = 4
-"""Texts of 512 tokens in the batch that loops over attention matrices run: TransformerLens keeps 6 GiB of them."""
+SURVEY_TEXTS = 2
+"""Texts of 512 tokens in the batch that loops over attention matrices run: TransformerLens keeps 3 GiB of them."""
 PEER_NAMES = {"eager": figures.EAGER, "lens": figures.LENS}
 
 Kind = Literal["time", "memory", "alone"]
