@@ -40,7 +40,7 @@ def python(code: str, cwd: Path = ROOT) -> str:
 
 
 def test_the_root_is_short() -> None:
-    assert len((ROOT / "ropewalk" / "__main__.py").read_text(encoding="utf-8").splitlines()) <= 90
+    assert len((ROOT / "ropewalk" / "__main__.py").read_text(encoding="utf-8").splitlines()) <= 95
 
 
 @pytest.mark.slow

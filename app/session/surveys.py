@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 Heads: TypeAlias = frozenset[tuple[int, int]]
 
-FIRST = ("induction", "duplicate", "previous")
+FIRST = ("pairs", "induction", "duplicate", "previous")
 """What is looked at first, where a survey has it; the second stands across in the scatter."""
 SIGNIFICANT = 0.05
 """The share of false ones among the heads that are said to differ."""
