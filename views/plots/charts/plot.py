@@ -170,8 +170,10 @@ class Heading(Painted):
         """Write both; where there is not room for both, the end of each is left out, by whole parts."""
         now, box = theme.current(), self.area
         font = now.font("label")
-        readout = ink.whole_parts(font, self.readout, box.width() * 0.65)
-        right = min(ink.text_width(font, readout) + 1, box.width() * 0.65) if readout else 0.0
+        first = self.text.partition(ink.PART)[0]
+        room = max(0.65 * box.width(), box.width() - ink.text_width(font, first) - now.grid(1))
+        readout = ink.whole_parts(font, self.readout, room)
+        right = min(ink.text_width(font, readout) + 1, room) if readout else 0.0
         spare = box.adjusted(0, 0, -right - (now.grid(1) if right else 0), 0)
         line = ink.line_height(font)
         for i, text in enumerate(self.text.splitlines()):

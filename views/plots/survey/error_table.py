@@ -173,14 +173,16 @@ class ErrorModel(QAbstractTableModel):
 class ErrorDelegate(QStyledItemDelegate):
     """Paints a cell."""
 
-    def __init__(self, model: ErrorModel, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.model = model
+    def __init__(self, model: ErrorModel, rows: QTableView) -> None:
+        super().__init__(rows)
+        self.model, self.rows = model, rows
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
         """Paint one cell with the theme's fonts and colours."""
         look, head, column = theme.current(), int(self.model.order[index.row()]), index.column()
         box, state = QRectF(option.rect), option.state
+        if box.bottom() > self.rows.viewport().height():
+            return  # no row is cut in two; it comes whole when it is scrolled to
         if state & QStyle.StateFlag.State_Selected:
             painter.fillRect(box, look.chosen)
             if column == HEAD:
@@ -268,6 +270,7 @@ class ErrorTable(QTableView):
         self.verticalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
+        header.setMinimumSectionSize(1)  # a column is as wide as it is told to be
         header.setHighlightSections(False)
         header.setSectionsClickable(True)
         header.sectionClicked.connect(self.sort_by)

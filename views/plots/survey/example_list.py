@@ -192,9 +192,9 @@ def words(example: ExampleText) -> str:
 class ExampleDelegate(QStyledItemDelegate):
     """Paints a row: the text, its two tokens marked, the value at the right."""
 
-    def __init__(self, model: ExampleModel, parent: QWidget) -> None:
-        super().__init__(parent)
-        self.model = model
+    def __init__(self, model: ExampleModel, rows: QListView) -> None:
+        super().__init__(rows)
+        self.model, self.rows = model, rows
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
         """Return the height of one line and air around it."""
@@ -205,6 +205,8 @@ class ExampleDelegate(QStyledItemDelegate):
         """Paint one row."""
         look, example, state = theme.current(), self.model.examples[index.row()], option.state
         box = QRectF(option.rect)
+        if box.bottom() > self.rows.viewport().height():
+            return  # no row is cut in two; it comes whole when it is scrolled to
         painter.save()
         painter.setClipRect(box, Qt.ClipOperation.IntersectClip)  # letters may have any number of marks above them
         if state & QStyle.StateFlag.State_Selected:

@@ -146,10 +146,21 @@ def test_columns_are_left_out_rather_than_cut(table: ErrorTable, projector: bool
         table.grab()
         shown = [column for column in range(BAR + 1) if not table.isColumnHidden(column)]
         assert shown[:3] == [HEAD, MEAN, ERROR]
-        assert cell(table, 0, shown[-1]).right() <= table.viewport().width()
+        assert cell(table, 0, shown[-1]).right() < table.viewport().width()
         font = theme.current().font("number")
         assert cell(table, 0, MEAN).width() > ink.text_width(font, "0.800")
     assert table.isColumnHidden(COUNT)
+
+
+def test_no_row_is_cut_in_two(table: ErrorTable) -> None:
+    table.show_heads([f"L{layer}H0" for layer in range(50)], np.linspace(1, 0, 50), np.zeros(50), 200)
+    last = table.rowAt(table.viewport().height() - 1)
+    for more in range(cell(table, last, HEAD).height()):
+        table.resize(640, 240 + more)
+        image, row = table.grab().toImage(), cell(table, last, BAR)
+        at = table.viewport().mapTo(table, QPoint(row.left() + 20, row.center().y()))
+        drawn = image.rect().contains(at) and image.pixelColor(at) != theme.current().panel
+        assert drawn == (row.bottom() < table.viewport().height())
 
 
 def test_ten_thousand_heads_are_sorted_and_found(table: ErrorTable) -> None:
