@@ -13,6 +13,7 @@ from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QPushButton, QTo
 from ropewalk.app.jobs import JobProgress
 from ropewalk.app.session.surveys import SIGNIFICANT
 from ropewalk.model.survey.records import SurveyOverview
+from ropewalk.views import keys
 from ropewalk.views.panels.panel import ElidedLabel, Mark
 from ropewalk.views.panels.survey_panel import StatisticBox, SurveyPanel, told
 from ropewalk.views.plots.film_bar import FilmBar
@@ -72,6 +73,7 @@ class SurveyHeadsPanel(SurveyPanel):
         self.compared, self.formula = ElidedLabel(), ElidedLabel()
         self.film = FilmBar("Survey of the series", "Which survey of the series is shown")
         self.film.timer.setInterval(self.INTERVAL)
+        self.film.play_button.setToolTip("Play the surveys of the series, one after the other")
         self.film.moved.connect(session.surveys.step_to)
         layout = QVBoxLayout(self.body)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -89,6 +91,8 @@ class SurveyHeadsPanel(SurveyPanel):
         """What is offered where no survey is open."""
         self.start = QWidget()
         self.open_button, self.run_button = QPushButton("Open a survey…"), QPushButton("Run a survey…")
+        self.open_button.setToolTip(f"{keys.tip('open_survey')}: its folder, or one that holds several")
+        self.run_button.setToolTip(f"{keys.tip('run_survey')}: texts through the model that is open")
         self.open_button.clicked.connect(self.open_wanted)
         self.run_button.clicked.connect(self.run_wanted)
         row = QHBoxLayout(self.start)
