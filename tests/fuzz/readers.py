@@ -32,7 +32,8 @@ from ropewalk.model.progress import finished
 from ropewalk.model.readings.readout import read_cell, read_row
 from ropewalk.model.readings.records import Sampling
 from ropewalk.model.runs.trace import append, capture
-from ropewalk.model.survey.result import MANIFEST, load_survey
+from ropewalk.model.survey.folder import MANIFEST, TALLY
+from ropewalk.model.survey.result import load_survey
 from ropewalk.model.survey.running import survey
 from ropewalk.model.tokens.chat import ChatTemplate, Limits, conversation, rendered_steps
 from ropewalk.model.tokens.prompt import Prompt
@@ -414,13 +415,13 @@ def _survey(folder: Path) -> tuple[Path, list[bytes]]:
     return _one(folder / MANIFEST)
 
 
-def _shard(folder: Path) -> tuple[Path, list[bytes]]:
+def _tally(folder: Path) -> tuple[Path, list[bytes]]:
     _survey(folder)
-    return _one(next(iter(sorted(folder.glob("*/*.npz")))))
+    return _one(next(folder.glob(f"{TALLY}*")))
 
 
 def _surveys(file: Path) -> None:
-    found = load_survey(file.parent if file.name == MANIFEST else file.parent.parent)
+    found = load_survey(file.parent)
     for name in found.names:
         found.mean(name)
     list(islice(found.rows(), 3))
@@ -484,6 +485,6 @@ READERS: dict[str, Reader] = {
     "expression": Reader(_expression, _evaluates, 60),
     "trace": Reader(_trace, _looks, 80),
     "survey": Reader(_survey, _surveys, 20),
-    "survey shard": Reader(_shard, _surveys, 20),
+    "survey tally": Reader(_tally, _surveys, 20),
     "frames": Reader(_frames, _hears, 60),
 }
