@@ -24,6 +24,8 @@ from ropewalk.model.survey.texts import SurveyTexts
 from ropewalk.model.whole_file import UNFINISHED, whole_file
 
 MANIFEST, SHARDS, TALLY, TEXTS = "manifest.json", "shards", "tally", f"texts{ENDING}"
+SAID = {"model": "name", "corpus": "texts", "settings": "statistics"}
+"""What every manifest says, and in it."""
 AXES: Axes = {**texts.AXES, "values": ("N", "K", "L", "H")}
 
 
@@ -115,10 +117,12 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} cannot be read.", str(error)) from error
-    parts: list[Any] = [found.get(name) for name in ("model", "corpus", "settings")] if isinstance(found, dict) else [0]
-    named = parts[-1].get("statistics") if all(isinstance(one, dict) for one in parts) else None
-    if not isinstance(named, list) or not all(isinstance(name, str) for name in named) or len({*named}) != len(named):
+    parts = [found.get(name) for name in SAID] if isinstance(found, dict) else [None]
+    if any(not isinstance(part, dict) or said not in part for part, said in zip(parts, SAID.values(), strict=False)):
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} is that of something else.")
+    named = found["settings"]["statistics"]
+    if not isinstance(named, list) or not all(isinstance(name, str) for name in named) or len({*named}) != len(named):
+        raise SurveyError(f"{folder} holds no survey: its {MANIFEST} does not say of which statistics it is.")
     return dict(found)
 
 

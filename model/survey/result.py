@@ -260,17 +260,15 @@ def load_survey(folder: str | Path) -> Survey:
     folder = Path(folder)
     with limited("survey", folder.name):
         manifest, found = read_manifest(folder), committed(folder)
-        if not found:
-            raise SurveyError(f"The survey in {folder} has nothing committed yet; run it again, it goes on.")
-        (tally, shards), *others = found.values()
-        if others:
-            tally = tally.copy()
-            for other, more in others:
-                tally.merge(other)
-                shards |= more
-    if len(tally.counts) != len(manifest["settings"]["statistics"]):
-        raise SurveyError(
-            f"The survey in {folder} is of {len(manifest['settings']['statistics'])} statistics, but its shards hold "
-            f"{len(tally.counts)}; they are of another one."
-        )
+    if not found:
+        raise SurveyError(f"The survey in {folder} has nothing committed yet; run it again, it goes on.")
+    (tally, shards), *others = found.values()
+    if others:
+        tally = tally.copy()
+        for other, more in others:
+            tally.merge(other)
+            shards |= more
+    stated, kept = len(manifest["settings"]["statistics"]), len(tally.counts)
+    if stated != kept:
+        raise SurveyError(f"The survey in {folder} is said to be of {stated} statistics, but {kept} are committed.")
     return Survey(tally, manifest, ShardFiles(folder, shards), folder)

@@ -7,26 +7,25 @@ Any exception that is not ours, any hang and any growth is kept as a file, with 
 from __future__ import annotations
 
 import argparse
-import contextlib
+import base64
 import hashlib
 import json
 import re
 import select
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import psutil
 
 from tests.fuzz.outcome import outcome_of
+from tests.fuzz.worker import COUNTS
 
 SECONDS = 2.0
 """Of a processor that one input may take."""
@@ -34,6 +33,10 @@ PATIENCE = 30.0
 """Seconds by the clock that it may: the machine may have other work."""
 GROWTH = 500 << 20
 """Bytes by which the process may grow with one input."""
+BEGINNING = 120.0
+"""Seconds that the process may take to begin."""
+MOST_ENDED = 30
+"""Processes of one reader that may have to be ended before the others have their turn."""
 LOOK = 0.02
 REPEATS = "again: python -m tests.fuzz --again '{}' {}"
 KEPT = Path(".fuzz")
@@ -55,16 +58,16 @@ class Worker:
     """The process that reads."""
 
     def __init__(self, name: str, folder: Path, seed: str) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
+        self._counts = folder / "counts"
+        self._counts.write_bytes(bytes(COUNTS.size))
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fuzz.worker", name, str(folder), seed],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0,
-        )  # fmt: skip
+            [sys.executable, "-m", "tests.fuzz.worker", name, str(folder), seed], stdout=subprocess.PIPE, bufsize=0
+        )
         self._watched = psutil.Process(self.process.pid)
         self._came = b""
 
-    def said(self, timeout: float) -> dict[str, Any] | None:
+    def said(self, timeout: float) -> dict[str, str] | None:
         """The next thing it says; None where it says nothing for so long, and empty where it has ended."""
         assert self.process.stdout is not None
         while b"\n" not in self._came:
@@ -75,17 +78,17 @@ class Worker:
                 return {}
             self._came += came
         line, _, self._came = self._came.partition(b"\n")
-        found: dict[str, Any] = json.loads(line)
+        found: dict[str, str] = json.loads(line)
         return found
 
-    def go_on(self) -> None:
-        """Let it read the input that it has written."""
-        assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):
-            self.process.stdin.write(b"\n")
+    @property
+    def counts(self) -> tuple[int, int]:
+        """How many inputs were begun, and how many of those before the last one refused."""
+        begun, refused = COUNTS.unpack(self._counts.read_bytes())
+        return begun, refused
 
     def taken(self) -> tuple[float, int]:
-        """Seconds of a processor and bytes so far, those of its children too."""
+        """Seconds of a processor and bytes so far."""
         try:
             times = self._watched.cpu_times()
             return times.user + times.system, int(self._watched.memory_info().rss)
@@ -96,55 +99,58 @@ class Worker:
         """End it."""
         self.process.kill()
         self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    pipe.close()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
 
 
-def fuzzed(name: str, seed: str, enough: Any) -> Report:
+def fuzzed(name: str, seed: str, enough: Callable[[int], bool]) -> Report:
     """Try inputs on one reader until there are enough."""
     report = Report()
     with tempfile.TemporaryDirectory(prefix="ropewalk-fuzz-") as place:
-        round_ = 0
-        worker = Worker(name, Path(place) / "0", f"{seed} 0")
-        while not enough(report.inputs):
-            begun = worker.said(120)
-            fault = ""
-            file = None
-            if begun:
-                file = Path(begun["begins"])
-                data = file.read_bytes()
-                before, size = worker.taken()
-                began = time.monotonic()
-                worker.go_on()
-                found = None
-                while found is None and not fault:
-                    found = worker.said(LOOK)
-                    now, grown = worker.taken()
-                    if now - before > SECONDS or time.monotonic() - began > PATIENCE:
-                        fault = f"a hang: more than {SECONDS:g} seconds"
-                    elif grown - size > GROWTH:
-                        fault = f"growth: more than {GROWTH >> 20} MB"
-                report.inputs += 1
-                report.slowest = max(report.slowest, now - before)
-                if found == {} and not fault:
-                    fault = f"the process ended ({worker.process.wait()})"
-                if found:
-                    report.refused += found["kind"] != "read"
-                    fault = fault or found["fault"]
-                if fault:
-                    keep(report, name, fault, file.name, data)
-            if not begun or found == {} or fault.startswith(("a hang", "growth", "the process")):
-                if not begun:
-                    report.faults["the process did not begin"] += 1
-                    if report.faults["the process did not begin"] > 3:
-                        break
-                round_ += 1
+        for round_ in range(MOST_ENDED):
+            worker = Worker(name, Path(place) / str(round_), f"{seed} {round_}")
+            try:
+                fault, file = _watched(worker, name, report, enough)
+            finally:
                 worker.end()
-                worker = Worker(name, Path(place) / str(round_), f"{seed} {round_}")
-        worker.end()
+            begun, refused = worker.counts
+            report.inputs += begun
+            report.refused += refused
+            if not fault:
+                break
+            if file is None:
+                report.faults[fault] += 1
+                break
+            keep(report, name, fault, file.name, file.read_bytes())
+            if enough(report.inputs):
+                break
     return report
+
+
+def _watched(worker: Worker, name: str, report: Report, enough: Callable[[int], bool]) -> tuple[str, Path | None]:
+    """Look at a process until there are enough inputs, or one has to be ended: with which fault, and its file."""
+    first = worker.said(BEGINNING)
+    if not first:
+        return "the process did not begin", None
+    file = Path(first["file"])
+    now, (before, size), began = 0, worker.taken(), time.monotonic()
+    while True:
+        said = worker.said(LOOK)
+        if said == {}:
+            return f"the process ended ({worker.process.wait()})", file
+        if said:
+            keep(report, name, said["fault"], file.name, base64.b64decode(said["data"]))
+        begun, _ = worker.counts
+        seconds, bytes_ = worker.taken()
+        if begun != now:
+            now, before, size, began = begun, seconds, bytes_, time.monotonic()
+            if enough(report.inputs + begun):
+                return "", file
+        report.slowest = max(report.slowest, seconds - before)
+        if seconds - before > SECONDS or time.monotonic() - began > PATIENCE:
+            return f"a hang: more than {SECONDS:g} seconds", file
+        if bytes_ - size > GROWTH:
+            return f"growth: more than {GROWTH >> 20} MB", file
 
 
 def keep(report: Report, name: str, fault: str, file: str, data: bytes) -> None:

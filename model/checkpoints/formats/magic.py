@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from ropewalk.model.checkpoints.damage import first_bytes
-from ropewalk.model.checkpoints.formats.torch_files import SUFFIXES
+from ropewalk.model.checkpoints.formats.torch_files import DAMAGED, SUFFIXES
 
 Kind: TypeAlias = Literal["gguf", "safetensors", "torch", ""]
 
@@ -35,5 +35,5 @@ def _is_torch_zip(path: Path) -> bool:
     try:
         with zipfile.ZipFile(path) as archive:
             return any(name.endswith("data.pkl") for name in archive.namelist())
-    except (zipfile.BadZipFile, OSError, ValueError):
+    except (*DAMAGED, OSError):
         return False

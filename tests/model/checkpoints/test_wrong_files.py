@@ -19,6 +19,7 @@ from ropewalk.model.checkpoints import open_checkpoint
 from ropewalk.model.checkpoints.formats.safetensors_files import open_single
 from ropewalk.model.checkpoints.source import Part
 from ropewalk.model.errors import CheckpointError, ConfigError, RopewalkError, ShapeError
+from ropewalk.model.trace_files.trace_file import is_trace
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.gguf_writing import write
 from tests.model.checkpoints.reference import SIZES, Case
@@ -339,6 +340,21 @@ def test_a_folder_of_other_things(tmp_path: Path) -> None:
 
 def test_nothing_there(tmp_path: Path) -> None:
     refused(tmp_path / "gone", "gone", "check the path")
+
+
+def test_a_path_that_no_file_can_have() -> None:
+    long = "/" + "a" * 5000
+    assert not is_trace(long)
+    refused(Path(long), "cannot be read", "check the disk and the path")
+
+
+def test_a_zip_of_a_version_that_nobody_reads(tmp_path: Path) -> None:
+    torch.save({"a": torch.ones(2)}, tmp_path / "full_sft_16.pth")
+    data = bytearray((tmp_path / "full_sft_16.pth").read_bytes())
+    at = data.rindex(b"PK\x01\x02")
+    data[at + 6] = 255
+    (tmp_path / "full_sft_16.pth").write_bytes(data)
+    refused(tmp_path / "full_sft_16.pth", "no readable table of contents")
 
 
 def test_another_kind_of_file(tmp_path: Path) -> None:

@@ -239,3 +239,21 @@ def test_a_damaged_tally_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         ropewalk.survey(model, texts, out=tmp_path / "s")
     tally.unlink()
     assert ropewalk.survey(model, texts, out=tmp_path / "s").texts == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"settings": []}, "is that of something else"),
+        ({"model": {}}, "is that of something else"),
+        ({"settings": {"statistics": 3}}, "does not say of which statistics it is"),
+        ({"settings": {"statistics": ["self", "self"]}}, "does not say of which statistics it is"),
+        ({"settings": {"statistics": ["self"]}}, "is said to be of 1 statistics, but 2 are committed"),
+    ],
+)
+def test_a_manifest_that_is_of_other_numbers_is_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    ropewalk.survey(SmallModel("plain"), texts_of((9, 5)), out=tmp_path, statistics=["self", "previous"])
+    manifest = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest | change), encoding="utf-8")
+    with pytest.raises(SurveyError, match=said):
+        ropewalk.load_survey(tmp_path)
