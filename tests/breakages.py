@@ -1039,8 +1039,14 @@ BREAKAGES = (
     of("model/engine/stdio.py", "model/engine/test_stdio")(
         "what is printed stands between the frames", "os.dup2(2, 1)", "os.dup2(writing, 1)"
     ),
-    of("model/challenges/child.py", "app/test_killed_parents")(
-        "what a learner's code starts outlives it", "    fork_watcher(sys.stdin.fileno())", "    pass"
+    of("model/challenges/judging.py", "app/test_killed_parents")(
+        "what a learner's code starts outlives it", "watcher = fork_watcher(sys.stdin.fileno())", "watcher = 0"
+    ),
+    of("model/challenges/judging.py", "app/lessons/test_judging")(
+        "what has left its group outlives the challenge", "    adopt_orphans()\n", ""
+    ),
+    of("model/challenges/judging.py", "app/lessons/test_judging")(
+        "a learner's code may say that it passed", '"error" if reply.kind == "passed" else reply.kind', "reply.kind"
     ),
     of("app/models/download_child.py", "app/test_killed_parents")(
         "a download that holds the interpreter stays", "    fork_watcher(sys.stdin.fileno())", "    pass"
