@@ -16,7 +16,7 @@ import torch
 import ropewalk
 from ropewalk.app.commands.line import parser
 from ropewalk.app.commands.typed import ENGINE, names_file, split_engine
-from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.app.lessons.loading import load_shelf
 from ropewalk.model.checkpoints.families.table import FAMILIES
 from ropewalk.views import keys
 
