@@ -86,7 +86,8 @@ def whole_file(path: Path) -> Iterator[Path]:
     if why:
         raise OSError(why)
     _remove_left(path.absolute().parent)
-    part = path.with_name(f".{_here()}-{os.getpid()}-{secrets.token_hex(4)}.part")
+    name = f"{_here()}-{os.getpid()}-{secrets.token_hex(4)}"
+    part = path.with_name(UNFINISHED.replace("*", name))
     try:
         part.touch(exist_ok=False)
         readable = part.stat().st_mode  # as any new file is; some libraries write a private one in its place

@@ -585,7 +585,7 @@ BREAKAGES = (
     ),
     whole_file(
         "a file is written in its place",
-        'part = path.with_name(f".{_here()}-{os.getpid()}-{secrets.token_hex(4)}.part")',
+        'part = path.with_name(UNFINISHED.replace("*", name))',
         "part = path.with_name(path.name)",
     ),
     numbers_file(
@@ -1161,8 +1161,38 @@ BREAKAGES = (
     of("model/engine/stdio.py", "model/engine/test_stdio")(
         "what is printed stands between the frames", "os.dup2(2, 1)", "os.dup2(writing, 1)"
     ),
-    of("model/challenges/child.py", "app/test_killed_parents")(
-        "what a learner's code starts outlives it", "    fork_watcher(sys.stdin.fileno())", "    pass"
+    of("app/commands/terminal.py", "app/test_terminal")(
+        "a terminal obeys what a stranger wrote", "self.bare.write(shown(text))", "self.bare.write(text)"
+    ),
+    of("app/settings.py", "app/test_settings")(
+        "two windows lose each other's recent files",
+        "to_json(change(there), indent=1)",
+        "to_json(change(before), indent=1)",
+    ),
+    of("app/models/download_child.py", "app/test_downloads_hub")(
+        "a download is not compared", "if found.hexdigest() != wanted:", "if not wanted:"
+    ),
+    of("app/lessons/challenges.py", "app/lessons/test_challenges")(
+        "a starter that found no room stays in the way", "if is_ours:", "if not text:"
+    ),
+    of("model/lessons/evaluation.py", "model/lessons/test_bounds")(
+        "a name is worked out for each use", "if name not in home._worked:", "if name:"
+    ),
+    of("model/lessons/evaluation.py", "model/lessons/test_bounds")(
+        "a name means what it means where it is used",
+        "home._worked[name] = evaluate(home.lets[name], home)",
+        "home._worked[name] = evaluate(home.lets[name], self)",
+    ),
+    whole_file("what a killed writer left stays", 'and not _is_there(int(left["process"]))', "and not left"),
+    whole_file("what somebody writes is taken away", 'and not _is_there(int(left["process"]))', "and left"),
+    of("model/challenges/judging.py", "app/test_killed_parents")(
+        "what a learner's code starts outlives it", "watcher = fork_watcher(sys.stdin.fileno())", "watcher = 0"
+    ),
+    of("model/challenges/judging.py", "app/lessons/test_judging")(
+        "what has left its group outlives the challenge", "    adopt_orphans()\n", ""
+    ),
+    of("model/challenges/judging.py", "app/lessons/test_judging")(
+        "a learner's code may say that it passed", '"error" if reply.kind == "passed" else reply.kind', "reply.kind"
     ),
     of("app/models/download_child.py", "app/test_killed_parents")(
         "a download that holds the interpreter stays", "    fork_watcher(sys.stdin.fileno())", "    pass"

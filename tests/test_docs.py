@@ -17,7 +17,7 @@ import ropewalk
 from ropewalk.app.commands.line import parser
 from ropewalk.app.commands.typed import ENGINE, names_file, split_engine
 from ropewalk.app.files import session_file
-from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.app.lessons.loading import load_shelf
 from ropewalk.model import errors
 from ropewalk.model.checkpoints.families.table import FAMILIES
 from ropewalk.model.decoder import interventions

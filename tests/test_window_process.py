@@ -19,7 +19,7 @@ from pathlib import Path
 from PySide6.QtCore import QEventLoop
 from ropewalk.views.start import build_window
 from ropewalk.app.files import numbers_file
-from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.app.lessons.loading import load_shelf
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.views.files import pictures
 from ropewalk.views.panels.registry import names

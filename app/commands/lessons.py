@@ -26,7 +26,7 @@ def declare(commands: Commands) -> None:
 
 def show_lessons(parsed: argparse.Namespace) -> None:
     """List the lessons that come along, or check files."""
-    from ropewalk.app.lessons.shelf import load_lesson, load_shelf
+    from ropewalk.app.lessons.loading import load_lesson, load_shelf
     from ropewalk.model.errors import LessonError, RopewalkError
 
     if not parsed.files:

@@ -149,16 +149,16 @@ def read_session_file(handles: Handles, request: ReadSession) -> Steps[SavedSess
 
 def read_lesson_file(handles: Handles, request: ReadLesson) -> Steps[Lesson]:
     """Read a lesson file."""
-    from ropewalk.app.lessons import shelf
+    from ropewalk.app.lessons import loading
 
     yield Progress(0, 1, "Reading the lesson")
     with limited("lesson", request.path.name):
-        return shelf.load_lesson(request.path)
+        return loading.load_lesson(request.path)
 
 
 def read_shelf(handles: Handles, request: ReadShelf) -> Steps[tuple[Problem, ...]]:
     """Read the lessons of Ropewalk, one at a time."""
-    from ropewalk.app.lessons.shelf import lessons_steps
+    from ropewalk.app.lessons.loading import lessons_steps
 
     return lessons_steps()
 

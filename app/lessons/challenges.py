@@ -1,7 +1,8 @@
 """Build challenges: writes starter files, runs a learner's file in a process of its own, and brings back the verdict.
 
-The learner's code never runs in this process. It is stopped after some seconds, or when it takes too much memory; if it
-takes the whole process down, that is a verdict too. No torch here: the child loads it.
+The learner's code never runs in this process, nor in the one that judges it, whose child its process is. It is stopped
+after some seconds, or when it takes too much memory; if it takes its whole process down, that is a verdict too. No
+torch here: those load it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ropewalk.model.challenges.challenge import CHALLENGES, Verdict, read_verdict
-from ropewalk.model.child_process import child_command
+from ropewalk.model.child_process import LONGEST_END, child_command, ending
 from ropewalk.model.errors import ChallengeError
 from ropewalk.resources import resource
 
@@ -99,32 +100,38 @@ def run_challenge(name: str, path: Path, limits: Limits | None = None) -> Verdic
     limits = limits or Limits()
     _check_file(path)
     with tempfile.TemporaryDirectory(prefix="ropewalk-challenge-") as folder:
-        out = Path(folder) / "verdict.json"
+        stays, held = os.pipe()  # hung up when this process is gone, whatever ended it
         process = subprocess.Popen(
-            child_command("model.challenges.child", *_arguments(name, path, out, limits)),
+            child_command("model.challenges.judging", *_arguments(name, path, limits), tidies=True),
             cwd=folder,
             env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONDONTWRITEBYTECODE": "1"},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
+            stdin=stays,
+            stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         try:
-            status = process.wait(timeout=limits.start_seconds + limits.seconds)
+            said, _ = process.communicate(timeout=limits.start_seconds + limits.seconds + LONGEST_END)
         except subprocess.TimeoutExpired:
             return Verdict(
                 "limit", f"It ran for more than {limits.seconds:g} seconds and was stopped; is there a loop?"
             )
         finally:
             _end(process)
+            os.close(stays)
+            os.close(held)
         try:
-            return read_verdict(out.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return Verdict("error", f"{path.name} took the whole process down ({_ending(status)}).")
+            return read_verdict(said.decode())
+        except ValueError:
+            return Verdict("error", f"{path.name} took the whole process down ({ending(process.returncode)}).")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End a learner's process, and where the system can, all that it has started."""
+    """Have the process that judges end all that the learner's code has started, then itself and its group."""
+    if process.poll() is None:
+        process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(LONGEST_END)
     process.kill()
     process.wait()
     if os.name == "posix":
@@ -132,8 +139,8 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             os.killpg(process.pid, signal.SIGKILL)
 
 
-def _arguments(name: str, path: Path, out: Path, limits: Limits) -> tuple[str, ...]:
-    return name, str(path.resolve()), str(out), str(limits.seconds), str(limits.memory)
+def _arguments(name: str, path: Path, limits: Limits) -> tuple[str, ...]:
+    return name, str(path.resolve()), str(limits.seconds), str(limits.memory), str(limits.start_seconds)
 
 
 def _check_file(path: Path) -> None:
@@ -141,11 +148,3 @@ def _check_file(path: Path) -> None:
         raise ChallengeError(f"There is no file {path}; 'challenge NAME --start' writes one to begin with.")
     if path.stat().st_size > LARGEST:
         raise ChallengeError(f"{path.name} has {path.stat().st_size:,} bytes, too many for a challenge.")
-
-
-def _ending(status: int) -> str:
-    """How a process ended, in words."""
-    if status < 0:
-        with suppress(ValueError):
-            return signal.Signals(-status).name
-    return f"exit status {status}"

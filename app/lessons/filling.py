@@ -30,9 +30,10 @@ from ropewalk.app.lessons.plan import (
 )
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.errors import LessonError, RopewalkError
+from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger
 from ropewalk.model.lessons.evaluation import Scope, evaluate
 from ropewalk.model.lessons.expressions import Expression
-from ropewalk.model.lessons.models import ablations
+from ropewalk.model.lessons.models import LessonModel, ablations
 from ropewalk.model.lessons.text import fill, fill_line
 from ropewalk.model.lessons.values import Cell, Head, Value, numbers, quoted, rounded, write
 from ropewalk.model.progress import Progress, Steps
@@ -81,7 +82,14 @@ def fill_step(lesson: Lesson, place: int, runs: Runs, seeds: Mapping[str, int] |
         look_at=fill_line(step.look_at, worth),
         checks=tuple(checks),
         challenge=step.challenge,
+        ledger=_ledger(lesson.models[step.scene.model]),
     )
+
+
+def _ledger(model: LessonModel) -> ShapeLedger | None:
+    if model.kind != "shapes" or model.config is None:
+        return None
+    return build_ledger(model.config, 0, model.batch, model.tokens, model.past, model.dtype)
 
 
 def _scope_of(lesson: Lesson, runs: Runs | None) -> Scope:

@@ -27,6 +27,7 @@ from ropewalk.model.decoder.interventions import (
     RopeOff,
     ScaleScores,
 )
+from ropewalk.model.ledger.ledger import ShapeLedger
 from ropewalk.model.lessons.expressions import Constant, Expression, Items, names
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.text import FilledText, Part, Span, Text, holes, holes_of
@@ -517,7 +518,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class FilledStep:
-    """A step with its numbers in it."""
+    """A step with its numbers in it; ``ledger`` is there where its model is a config alone, for there is no run."""
 
     title: tuple[Span, ...]
     text: FilledText
@@ -526,6 +527,7 @@ class FilledStep:
     look_at: tuple[Span, ...] = ()
     checks: tuple[Asked, ...] = ()
     challenge: str = ""
+    ledger: ShapeLedger | None = None
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from ropewalk.app.session.state import SessionState, open_again, placed
 from ropewalk.model.engine.interface import ModelHandle
 from ropewalk.model.engine.urgency import Urgency
 from ropewalk.model.errors import LessonError
-from ropewalk.model.ledger.ledger import ShapeLedger, build_ledger
+from ropewalk.model.ledger.ledger import ShapeLedger
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.text import Span
 from ropewalk.model.readings.records import ModelCard, Run
@@ -131,10 +131,7 @@ class LessonPlayer(QObject):
     @property
     def ledger(self) -> ShapeLedger | None:
         """The ledger of a scene whose model is a config alone, else None: there is no run to show it from."""
-        model = self._model_of_step()
-        if model is None or model.kind != "shapes" or model.config is None:
-            return None
-        return build_ledger(model.config, 0, model.batch, model.tokens, model.past, model.dtype)
+        return None if self.filled is None else self.filled.ledger
 
     # Walking --------------------------------------------------------------------------------------------------------
 

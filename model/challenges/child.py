@@ -1,7 +1,8 @@
-"""The process that runs a learner's file: loads it, grades its function, and writes the verdict to a file.
+"""The process that runs a learner's file: loads it, calls its function, and says what that gave.
 
-Started by ``app.lessons.challenges``, so that whatever the learner's code does (loop for ever, eat memory, crash)
-happens here. Limits begin when torch is loaded. What the code prints is caught and handed back with the verdict.
+Started by ``judging``, so that whatever the learner's code does (loop for ever, eat memory, crash) happens here. It
+compares too, so that it goes on for as long as the results are right; but what it finds is not what counts, and it has
+no way to say that. What the code prints is caught and handed back.
 """
 
 from __future__ import annotations
@@ -11,19 +12,15 @@ import importlib.util
 import io
 import os
 import sys
-import threading
-import time
 import traceback
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from ropewalk.model.challenges.challenge import Kind, Verdict
-from ropewalk.model.child_process import fork_watcher
 
 MOST_PRINTED = 4000
 """Characters of what the code prints that are kept."""
-WATCH_EVERY = 0.05
 MEBI = 1 << 20
 
 
@@ -44,24 +41,55 @@ class Printed(io.TextIOBase):
 
 
 def main() -> int:
-    """Grade: challenge, file, where to write the verdict, seconds, MiB."""
-    fork_watcher(sys.stdin.fileno())  # what the code starts ends with it
-    name, file, out, seconds, memory = sys.argv[1:]
+    """Run: challenge, file, MiB."""
+    name, file, memory = sys.argv[1:]
+    stream = _claimed()
     import torch
 
     from ropewalk.model.challenges.grading import grade
+    from ropewalk.model.challenges.replies import Reply, write
 
     torch.set_num_threads(1)
-    finish = _finisher(Path(out))
-    _watch(finish, float(seconds), int(memory))
+    _limit_address_space(int(memory))
+    write(stream, Reply("ready"))
     printed = Printed()
     with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
-        verdict = run(name, Path(file), grade)
-    if printed.text.strip():
-        output = f"It printed:\n{printed.text.rstrip()}"
-        verdict = Verdict(verdict.kind, verdict.sentence, "\n".join(part for part in (verdict.details, output) if part))
-    finish(verdict)
+        verdict = run(name, Path(file), telling(stream, Path(file), grade))
+    write(stream, Reply("end", None, verdict.kind, verdict.sentence, verdict.details, printed=printed.text))
     return 0
+
+
+def _claimed() -> BinaryIO:
+    """Stdout, for messages alone: what the code writes there goes nowhere."""
+    stream = os.fdopen(os.dup(1), "wb")
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+    os.close(nowhere)
+    return stream
+
+
+def telling(
+    stream: BinaryIO, file: Path, grade: Callable[[str, Callable[..., Any]], Verdict]
+) -> Callable[[str, Callable[..., Any]], Verdict]:
+    """Grading that says what each call of the function gave."""
+    from ropewalk.model.challenges.replies import Reply, plain, write
+
+    def told(name: str, function: Callable[..., Any]) -> Verdict:
+        def call(*given: Any, **named: Any) -> Any:
+            try:
+                found = function(*given, **named)
+                data = plain(found)
+            except BaseException as error:
+                said = _raised(error, file, name)
+                refuses = isinstance(error, Exception)
+                write(stream, Reply("raised", None, said.kind, said.sentence, said.details, refuses=refuses))
+                raise
+            write(stream, Reply("result", data))
+            return found
+
+        return grade(name, call)
+
+    return told
 
 
 def run(name: str, file: Path, grade: Callable[[str, Callable[..., Any]], Verdict]) -> Verdict:
@@ -120,50 +148,14 @@ def _message(error: BaseException) -> str:
         return ""
 
 
-def _finisher(out: Path) -> Callable[[Verdict], None]:
-    """Writes the first verdict it is given, whole or not at all, and only that one."""
-    lock = threading.Lock()
-    done = False
-
-    def finish(verdict: Verdict) -> None:
-        nonlocal done
-        with lock:
-            if done:
-                return
-            done = True
-            part = out.with_suffix(".part")
-            part.write_text(verdict.to_json(), encoding="utf-8")
-            os.replace(part, out)
-
-    return finish
-
-
-def _watch(finish: Callable[[Verdict], None], seconds: float, memory: int) -> None:
-    """End this process when the code takes too long or too much; from a thread, so that nothing can catch it."""
-    import psutil
-
-    process = psutil.Process()
-    _limit_address_space(process.memory_info().vms + 2 * memory * MEBI)
-    allowed, until = process.memory_info().rss + memory * MEBI, time.monotonic() + seconds
-
-    def watch() -> None:
-        while True:
-            time.sleep(WATCH_EVERY)
-            if time.monotonic() > until:
-                finish(Verdict("limit", f"It ran for more than {seconds:g} seconds and was stopped; is there a loop?"))
-                os._exit(1)
-            if process.memory_info().rss > allowed:
-                finish(Verdict("limit", f"It took more than {memory} MiB of memory and was stopped."))
-                os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-def _limit_address_space(most: int) -> None:
-    """Where the system can: let an allocation past the limit fail at once, in the line that asks for it."""
+def _limit_address_space(memory: int) -> None:
+    """Where the system can: let an allocation past the limit of MiB fail at once, in the line that asks for it."""
     try:
         import resource
     except ImportError:  # Windows has none; the watch is enough
         return
+    import psutil
+
+    most = psutil.Process().memory_info().vms + 2 * memory * MEBI
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_AS, (most, most))

@@ -247,11 +247,12 @@ def _called(call: Call, scope: Scope) -> Value:
     if size > MOST + MEASURED:
         raise LessonError(f"{entry.name} is given more than {MOST:,} numbers or letters; give it smaller lists.")
     runs = (scope.runs,) if entry.takes_runs else ()
+    function = entry.function
     try:
         if several:  # those before it by their places, as Python wants them
-            worth = entry.function(*runs, *named.values(), *several)
+            worth = function(*runs, *named.values(), *several)
         else:
-            worth = entry.function(*runs, **named)
+            worth = function(*runs, **named)
     except RopewalkError as error:
         raise LessonError(error.sentence[:QUOTED], error.details) from error
     except Exception as error:  # an author is told which function it is, whatever went wrong in it

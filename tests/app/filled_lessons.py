@@ -7,8 +7,8 @@ from dataclasses import replace
 from functools import cache
 
 from ropewalk.app.lessons.filling import fill_lesson
+from ropewalk.app.lessons.loading import load_shelf
 from ropewalk.app.lessons.plan import FilledLesson, FilledStep, Lesson
-from ropewalk.app.lessons.shelf import load_shelf
 from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.lessons.text import FilledText, Span, plain_text

@@ -32,14 +32,15 @@ HELD = f"""
 import os, subprocess
 if os.getpid() == os.getsid(0):
     subprocess.Popen(["sleep", "600"])
-open(os.environ["READY"], "w").close()
+if os.getpid() == os.getsid(0) or __name__ == "jinja2":
+    open(os.environ["READY"], "w").close()
 {HOLDS_THE_INTERPRETER}
 """
 
 
 @pytest.mark.parametrize(
     ("parent", "imported", "members"),
-    [(CHAT, "jinja2", 2), (CHALLENGE, "torch", 4), (DOWNLOAD, "huggingface_hub", 4)],
+    [(CHAT, "jinja2", 2), (CHALLENGE, "torch", 5), (DOWNLOAD, "huggingface_hub", 4)],
     ids=["chat template", "challenge", "download"],
 )
 def test_it_ends_with_all_that_it_started(parent: str, imported: str, members: int, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ import pytest
 from ropewalk.app.files import session_file
 from ropewalk.app.files.provenance import Provenance
 from ropewalk.app.lessons import plan
-from ropewalk.app.lessons.shelf import FOLDER, Problem, Shelf, load_lesson
+from ropewalk.app.lessons.loading import FOLDER, load_lesson
+from ropewalk.app.lessons.shelf import Problem, Shelf
 from ropewalk.app.models.download_child import Report
 from ropewalk.app.models.local_models import LocalModel
 from ropewalk.app.session.selection import Selection

@@ -287,7 +287,7 @@ def test_lessons_are_read_and_checked_without_torch() -> None:
     """What needs torch is imported when it is called, not when it is named."""
     code = (
         "import sys\n"
-        "from ropewalk.app.lessons.shelf import load_shelf\n"
+        "from ropewalk.app.lessons.loading import load_shelf\n"
         "from ropewalk.model.lessons.evaluation import Scope, check, evaluate\n"
         "from ropewalk.model.lessons.expressions import read_expression\n"
         "from ropewalk.model.lessons.table import TABLE\n"

@@ -36,13 +36,13 @@ def _shares(item: pytest.Item) -> bool:
 @pytest.fixture(scope="session", autouse=True)
 def lessons_read_once() -> Iterator[None]:
     """Read no lesson again for a window: what is read is frozen, and how it is read has tests of its own."""
-    from ropewalk.app.lessons import shelf
+    from ropewalk.app.lessons import loading
     from tests.app.filled_lessons import SHELF
 
     read = {lesson.path: lesson for lesson in SHELF.lessons}
-    load = cache(shelf.load_lesson)
+    load = cache(loading.load_lesson)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shelf, "load_lesson", lambda path: read.get(path) or load(path))
+        patch.setattr(loading, "load_lesson", lambda path: read.get(path) or load(path))
         yield
 
 

@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QLabel, QLineEdit, QTextEdit, QVBoxLayout, QWidget
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.lessons.claims import UNREAD
-from ropewalk.app.lessons.shelf import FOLDER
+from ropewalk.app.lessons.loading import FOLDER
 from ropewalk.views import keys
 from ropewalk.views.panels import interventions
 from ropewalk.views.style import theme

@@ -15,7 +15,7 @@ from ropewalk.app.files import animation, numbers_file
 from ropewalk.app.files.requests import WriteBytes
 from ropewalk.app.files.session_file import SUFFIX
 from ropewalk.app.files.shot import HeadsDrawn
-from ropewalk.app.lessons.shelf import load_shelf
+from ropewalk.app.lessons.loading import load_shelf
 from ropewalk.model.errors import RopewalkError
 from ropewalk.views.files import pictures
 from ropewalk.views.files.handout import handout_turns

@@ -37,7 +37,7 @@ from ropewalk.app.files.requests import (
 from ropewalk.app.files.serving import SERVED, serve
 from ropewalk.app.files.session_file import SessionFileError
 from ropewalk.app.files.svg_file import SVG
-from ropewalk.app.lessons.shelf import load_lesson, load_shelf
+from ropewalk.app.lessons.loading import load_lesson, load_shelf
 from ropewalk.model.errors import Cancelled, CheckpointError, LessonError, RopewalkError
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.progress import Partial, Progress, finished

@@ -8,8 +8,8 @@ import pytest
 
 from ropewalk.app.lessons.checks import Entered, example_reply, judge
 from ropewalk.app.lessons.filling import fill_lesson
+from ropewalk.app.lessons.loading import load_lesson, load_shelf
 from ropewalk.app.lessons.plan import Highlight, expressions_of
-from ropewalk.app.lessons.shelf import load_lesson, load_shelf
 from ropewalk.app.lessons.table import LessonFileError
 from ropewalk.app.lessons.toml_lines import TomlLines
 from ropewalk.model.decoder.interventions import AblateHeads, NoScale, PermuteTokens

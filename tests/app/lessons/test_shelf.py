@@ -14,8 +14,8 @@ import torch
 
 from ropewalk.app.lessons.checks import TRIES, Chosen, Clicked, example_reply, judge
 from ropewalk.app.lessons.filling import fill_check
+from ropewalk.app.lessons.loading import FOLDER
 from ropewalk.app.lessons.plan import HIGHLIGHTS, PANELS
-from ropewalk.app.lessons.shelf import FOLDER
 from ropewalk.model.errors import LessonError
 from ropewalk.model.ledger.ledger import build_ledger
 from ropewalk.model.lessons.text import Words, plain_text

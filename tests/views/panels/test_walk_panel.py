@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from ropewalk.app.lessons.shelf import load_lesson
+from ropewalk.app.lessons.loading import load_lesson
 from ropewalk.app.session.session import Session
 from ropewalk.model.engine.questions import AskWalk
 from ropewalk.model.ledger.walk import plan_of
