@@ -8,6 +8,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+UNFINISHED = ".*.part"
+"""What files are called while they are written."""
+
 
 def obstacle(path: Path) -> str:
     """Why no file can be written there, as a clause; empty where one can.
@@ -41,7 +44,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     why = obstacle(path)
     if why:
         raise OSError(why)
-    part = path.with_name(f".{secrets.token_hex(8)}.part")
+    part = path.with_name(UNFINISHED.replace("*", secrets.token_hex(8)))
     try:
         part.touch(exist_ok=False)
         readable = part.stat().st_mode  # as any new file is; some libraries write a private one in its place

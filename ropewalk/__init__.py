@@ -28,6 +28,8 @@ if TYPE_CHECKING:  # but for ``view``: the model names this file, and may not kn
     from ropewalk.model.runs.trace import KeepAll, Trace, append, capture, record, replay
     from ropewalk.model.survey.result import Survey, load_survey
     from ropewalk.model.survey.running import survey
+    from ropewalk.model.survey.series import survey_series
+    from ropewalk.model.survey.statistics import SurveyStatistic
     from ropewalk.model.trace_files.trace_file import load_trace, save_trace
 
 __version__ = "0.2.0"
@@ -41,6 +43,7 @@ __all__ = [
     "Run",
     "Sampling",
     "Survey",
+    "SurveyStatistic",
     "Trace",
     "append",
     "capture",
@@ -62,6 +65,7 @@ __all__ = [
     "replay",
     "save_trace",
     "survey",
+    "survey_series",
     "view",
 ]
 
@@ -74,6 +78,7 @@ _MODULES = {
     "Run": "model.notebooks.run",
     "Sampling": "model.readings.records",
     "Survey": "model.survey.result",
+    "SurveyStatistic": "model.survey.statistics",
     "Trace": "model.runs.trace",
     "append": "model.runs.trace",
     "capture": "model.runs.trace",
@@ -95,6 +100,7 @@ _MODULES = {
     "replay": "model.runs.trace",
     "save_trace": "model.trace_files.trace_file",
     "survey": "model.survey.running",
+    "survey_series": "model.survey.series",
     "view": "app.viewing",
 }
 """Where each name comes from; a module's last word is its own."""

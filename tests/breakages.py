@@ -131,7 +131,8 @@ spm = of("model/checkpoints/tokenizers/spm_codec.py", "model/checkpoints/tokeniz
 stage = of("views/stage/stage.py", "views/stage/test_stage", "views/test_lesson_leaving")
 tree_ = of("views/stage/tree.py", "views/stage/test_tree")
 timeline = of("app/session/timeline.py", "app/session/test_session")
-survey_statistics = of("model/survey/statistics.py", "model/survey/test_survey")
+survey_folder = of("model/survey/folder.py", "model/survey/test_folder")
+survey_statistics = of("model/survey/statistics.py", "model/survey/test_statistics", "model/survey/test_survey")
 tokenizer = of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")
 gguf_tokenizer = of("model/checkpoints/tokenizers/gguf.py", "model/checkpoints/test_gguf_tokenizers")
 turned_map = of("views/plots/maps/turned_map.py", "views/plots/maps/test_turned_map")
@@ -577,7 +578,7 @@ BREAKAGES = (
     ),
     whole_file(
         "a file is written in its place",
-        'part = path.with_name(f".{secrets.token_hex(8)}.part")',
+        'part = path.with_name(UNFINISHED.replace("*", secrets.token_hex(8)))',
         "part = path.with_name(path.name)",
     ),
     numbers_file(
@@ -1162,17 +1163,52 @@ BREAKAGES = (
     ),
     survey_statistics(
         "induction of a survey counts the query itself",
-        "before) & (keys > 0) & (keys < queries[:, None])",
-        "before) & (keys > 0) & (keys <= queries[:, None])",
+        "(cells.query_token == cells.token_before_key) & (cells.key < cells.query)",
+        "(cells.query_token == cells.token_before_key) & (cells.key <= cells.query)",
     ),
     survey_statistics(
-        "a share of the change is not along it", "block.parts * block.change", "block.parts * block.parts"
+        "a mean map has the first key of a part in the part before", "(ends + GRID - 1) // GRID - 1", "ends // GRID"
+    ),
+    survey_statistics(
+        "a query that is padding counts", "& (self.key <= self.query) & self.real", "& (self.key <= self.query)"
+    ),
+    of("model/survey/outputs.py", "model/survey/test_statistics")(
+        "a share of the change is not along it", "(parts * change[:, :, None])", "(parts * parts)"
+    ),
+    of("model/survey/recorder.py", "model/survey/test_statistics")(
+        "a window hides nothing from a survey", "spec.window >= keys)", "spec.window > 0)"
+    ),
+    of("model/survey/choosing.py", "model/survey/test_statistics")(
+        "a survey goes on with other code", "one.source or code_hash(one.among, one.of_block)", "one.source"
     ),
     of("model/survey/tally.py", "model/survey/test_survey")(
         "squares of merged shards are lost", '"counts", "sums", "squares",', '"counts", "sums",'
     ),
     of("model/survey/running.py", "model/survey/test_survey")(
-        "a survey that goes on runs committed shards again", "- done.keys()", "- set()"
+        "a survey that goes on runs committed shards again",
+        "set(range(run.corpus.shards)) - done",
+        "set(range(run.corpus.shards))",
+    ),
+    survey_folder("a process that goes on counts shards twice", "if taken.isdisjoint(shards)", "if shards"),
+    survey_folder(
+        "tallies that one contains stay beside it", "path.unlink()\n\n\ndef write_texts", "pass\n\n\ndef write_texts"
+    ),
+    of("model/survey/running.py", "model/survey/test_folder")(
+        "a shard is committed before its texts and values are written",
+        "        write_shard(folder, number, shard)\n        total.save(tally_file(folder, ranks.rank), mine)",
+        "        total.save(tally_file(folder, ranks.rank), mine)\n        write_shard(folder, number, shard)",
+    ),
+    of("model/survey/running.py", "model/survey/test_ranks")(
+        "every process says that it did what was committed before", "set(done if ranks.first else ())", "set(done)"
+    ),
+    of("model/survey/ranks.py", "model/survey/test_ranks")(
+        "the first process keeps what it counted for itself", "tally.merge(Tally.of_arrays(arrays))", "pass"
+    ),
+    of("model/survey/texts.py", "model/survey/test_survey")(
+        "the text around a token begins behind it", "self._text(max(at - AROUND, 0), at)", "self._text(at, at + AROUND)"
+    ),
+    of("model/survey/series.py", "model/survey/test_series")(
+        "since the first is since the one before", "self.surveys[:1] * (len(self.surveys) - 1)", "self.surveys[:-1]"
     ),
     of("model/survey/comparison.py", "model/survey/test_survey")(
         "an adjusted p is above that of a larger p", "np.minimum.accumulate(scaled)", "scaled"

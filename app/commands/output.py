@@ -18,6 +18,7 @@ from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.engine.interface import ModelHandle, without_weights
 from ropewalk.model.errors import Cancelled, CheckpointError, RopewalkError, UnknownFamilyError
 from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.progress import finished as unseen
 from ropewalk.model.whole_file import obstacle
 
 Result = TypeVar("Result")
@@ -47,8 +48,14 @@ def finished(steps: Steps[Result], every: int = 0) -> Result:
             sys.stderr.write("\r\x1b[K")
 
 
-def stoppable(steps: Steps[Result]) -> Result:
-    """Run a long job so that Ctrl-C ends it at its next point, where it can save what it has; a second one at once."""
+def stoppable(steps: Steps[Result], *, shown: bool = True) -> Result:
+    """Run a long job so that Ctrl-C ends it at its next point, where it can save what it has; a second one at once.
+
+    Parameters
+    ----------
+    shown
+        Whether this process is the one, of several that do the job, that shows its progress.
+    """
     stopped: list[bool] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -67,7 +74,7 @@ def stoppable(steps: Steps[Result]) -> Result:
 
     before = signal.signal(signal.SIGINT, stop)
     try:
-        return finished(until_stopped(), every=100)
+        return finished(until_stopped(), every=100) if shown else unseen(until_stopped())
     finally:
         signal.signal(signal.SIGINT, before)
 

@@ -61,6 +61,20 @@ def function_of(path: Path, name: str) -> Callable[..., Any]:
     RopewalkError
         When the file cannot be run, or has no such function.
     """
+    function: Any = module_of(path).get(name)
+    if not callable(function):
+        raise RopewalkError(f"{path} has no function {name}.")
+    return function  # type: ignore[no-any-return]
+
+
+def module_of(path: Path) -> dict[str, Any]:
+    """Whatever a file names.
+
+    Raises
+    ------
+    RopewalkError
+        When it cannot be run.
+    """
     spec = spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
@@ -69,10 +83,7 @@ def function_of(path: Path, name: str) -> Callable[..., Any]:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise RopewalkError(f"{path} cannot be run: {said(error)}.") from error
-    function: Any = getattr(module, name, None)
-    if not callable(function):
-        raise RopewalkError(f"{path} has no function {name}.")
-    return function  # type: ignore[no-any-return]
+    return vars(module)
 
 
 def scores_asked(text: str) -> list[str | OwnScore]:

@@ -167,9 +167,15 @@ class Model(Source):
         measure = measure_of(metric, self.tokenizer, batch.last, self.config.vocabulary)
         return gradients_of(self.decoder, batch, measure, [at] if isinstance(at, str) else at, interventions)
 
-    def record(self, batch: Batch, recorder: Recorder[Made], watches: Mapping[str, Watch] | None = None) -> Made:
+    def record(
+        self,
+        batch: Batch,
+        recorder: Recorder[Made],
+        watches: Mapping[str, Watch] | None = None,
+        interventions: Sequence[Intervention] = (),
+    ) -> Made:
         """Run a batch for a recorder, without logits; hook points may be watched meanwhile."""
-        trace = self._run(batch, (), "none", "fused")
+        trace = self._run(batch, interventions, "none", "fused")
         for layer in trace:
             recorder.add(layer)
         return recorder.finish(trace)
@@ -213,7 +219,13 @@ class CheckpointModel(Model):
         fingerprint = finished(fingerprint_steps(Path(one.path), str(self.options.get(ADAPTER, ""))))
         return Origin(one.name, one.path, one.family, fingerprint, tuple(sorted(self.options.items())))
 
-    def record(self, batch: Batch, recorder: Recorder[Made], watches: Mapping[str, Watch] | None = None) -> Made:
+    def record(
+        self,
+        batch: Batch,
+        recorder: Recorder[Made],
+        watches: Mapping[str, Watch] | None = None,
+        interventions: Sequence[Intervention] = (),
+    ) -> Made:
         """Run a batch for a recorder; each layer is freed when it lets go of it."""
         batch = batch.to(self.decoder.embed.weight.device)
         with watching(self.decoder, watches or {}):
@@ -224,6 +236,7 @@ class CheckpointModel(Model):
                 logits="none",
                 positions=batch.positions,
                 padding=batch.padding,
+                interventions=interventions,
             )
 
     def _run(self, batch: Batch, interventions: Sequence[Intervention], logits: Logits | None, branch: Branch) -> Trace:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import io
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 import numpy as np
@@ -75,6 +75,20 @@ def matrix(pixels: NDArray[np.uint8], rows: Sequence[str], columns: Sequence[str
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} {style} role="img" aria-label="{escape(title)}">'
         f"{''.join(parts)}</svg>"
+    )
+
+
+def head_maps(maps: Iterable[tuple[str, NDArray[np.uint8]]], side: int = 160) -> str:
+    """Several maps of layers and heads, each a title and its cells [L, H, 4], one after another."""
+    return "".join(
+        matrix(
+            cells,
+            [f"L{row}" for row in range(cells.shape[0])],
+            [f"H{head}" for head in range(cells.shape[1])],
+            title,
+            side,
+        )
+        for title, cells in maps
     )
 
 

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from torch import nn
 
 from ropewalk.model.checkpoints.opening import free_bytes
 from ropewalk.model.decoder.config import Branch
+from ropewalk.model.decoder.hooks import Watch
 from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.errors import PromptError, TraceError
 from ropewalk.model.notebooks.model import Model
 from ropewalk.model.notebooks.prompts import Batch, Prompts, batch_of
 from ropewalk.model.notebooks.run import Run
 from ropewalk.model.runs.budget import Logits, check_budget, run_budget
-from ropewalk.model.runs.trace import Trace
+from ropewalk.model.runs.trace import Recorder, Trace
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.header import Origin
 from ropewalk.model.transformers_models.model import TransformersModel
 from ropewalk.model.transformers_models.tokenizer import tokenizer_of
+
+Made = TypeVar("Made")
 
 
 class TransformersNotebookModel(Model):
@@ -82,6 +85,10 @@ class TransformersNotebookModel(Model):
         for name in inputs or {}:
             if name in (f"{prefix}input_ids", f"{prefix}attention_mask", "past_key_values", "cache"):
                 raise PromptError(f"A run makes {name} itself, from its prompt and mask; leave it out of inputs.")
+
+    def record(self, batch: Batch, recorder: Recorder[Made], watches: Mapping[str, Watch] | None = None) -> Made:
+        """Run a batch for a recorder; each layer is freed when it lets go of it. There are no hook points to watch."""
+        return self.model.record(batch.inputs, recorder, positions=batch.positions, padding=batch.padding)
 
     def append(self, trace: Trace, ids: Sequence[int]) -> Trace:
         """Decode one step with the model's own cache: a token for each prompt."""

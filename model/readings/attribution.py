@@ -171,7 +171,8 @@ def head_parts(model: Decoder, layer: int, result: Tensor) -> Tensor:
         if block.attn.output.bias is not None:
             whole = whole + block.attn.output.bias
         result = block.attn_post_norm.part_of(whole, result)
-    return result * model.config.residual_scale
+    scale = model.config.residual_scale
+    return result if scale == 1.0 else result * scale
 
 
 def _bias_logit(model: Decoder, reading: Tensor, token: int) -> float:

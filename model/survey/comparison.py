@@ -12,6 +12,7 @@ import torch
 
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.notebooks.frames import frame
+from ropewalk.model.notebooks.pictures import coloured_signed, head_maps
 from ropewalk.model.survey.statistics import Bools
 from ropewalk.model.survey.tally import Doubles, error_of, mean_of
 
@@ -43,7 +44,7 @@ class Comparison:
 
     def adjusted(self, statistic: str) -> Doubles:
         """[L, H] p after Benjamini and Hochberg (1995) over the heads: those up to q hold q false ones among them."""
-        return benjamini_hochberg(self.p[self._at(statistic)])
+        return benjamini_hochberg(self.p[self.at(statistic)])
 
     def significant(self, statistic: str, q: float = 0.05) -> Bools:
         """[L, H] which heads differ, of whom a share of q is expected to be there by chance."""
@@ -66,12 +67,22 @@ class Comparison:
                     "adjusted": float(adjusted[layer, head]),
                 }
 
+    def _repr_html_(self) -> str:
+        """A map of layers and heads for each statistic: red where the second is larger, pale where it may be chance."""
+        maps = []
+        for name, n, difference in zip(self.names, self.count, self.difference, strict=True):
+            pixels = coloured_signed(difference)
+            pixels[~self.significant(name), 3] //= 4
+            maps.append((f"{name}, n = {n}", pixels))
+        return head_maps(maps)
+
     @property
     def frame(self) -> Any:
         """The same as a pandas DataFrame."""
         return frame(self.rows())
 
-    def _at(self, statistic: str) -> int:
+    def at(self, statistic: str) -> int:
+        """Where a statistic stands along the first axis."""
         if statistic not in self.names:
             raise SurveyError(f"{statistic!r:.40} was not compared; there are {', '.join(self.names)}.")
         return self.names.index(statistic)

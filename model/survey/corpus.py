@@ -14,9 +14,10 @@ import numpy as np
 
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.notebooks.numbers import whole
+from ropewalk.model.survey.ranks import Ranks
 from ropewalk.model.survey.statistics import Kinds, Numbers, Text
 from ropewalk.model.survey.tables import arrow
-from ropewalk.model.tokens.tokenizer import Tokenizer
+from ropewalk.model.tokens.tokenizer import Piece, Tokenizer
 
 STDIN = "-"
 SHARD = 256
@@ -51,6 +52,8 @@ class Corpus:
         How many texts are drawn, without repeats, and with which seed; all when no limit is given.
     tokens
         Tokens of a text that are run; the rest is left out, or is the next window.
+    ranks
+        The processes that share it: the first of them reads standard input and counts, for all.
     """
 
     def __init__(
@@ -64,28 +67,34 @@ class Corpus:
         seed: int = 0,
         tokens: int = 512,
         pairs: PairsOf | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.tokenizer, self.column, self.windows, self.tokens, self.pairs = tokenizer, column, windows, tokens, pairs
+        self.pieces: dict[int, Piece] = {}  # what the ids of the texts that were read stand for
         self._kinds = Kinds(tokenizer)
         if isinstance(texts, str | Path):
             texts = [Path(texts)]
         self._sources: list[Any] = list(texts)
+        self.sources = list(dict.fromkeys(map(_said, self._sources)))
+        ranks = ranks or Ranks()
         if any(isinstance(one, Path) and str(one) == STDIN for one in self._sources):
-            self._sources = [
-                line for one in self._sources for line in (_lines_of_stdin() if str(one) == STDIN else [one])
-            ]
+            lines = ranks.from_first(_lines_of_stdin)
+            self._sources = [line for one in self._sources for line in (lines if str(one) == STDIN else [one])]
+        self.found, self.fingerprint = ranks.from_first(self._counted)
+        if limit is None or limit >= self.found:
+            self.chosen = np.arange(self.found)
+        else:
+            self.chosen = np.sort(np.random.default_rng(seed).choice(self.found, limit, replace=False))
+
+    def _counted(self) -> tuple[int, str]:
+        """How many texts there are, and a hash over them."""
         digest, count = hashlib.sha256(), 0
         for record in self._records():
             digest.update(_bytes_of(record))
             count += 1
         if not count:
             raise SurveyError("There is no text to survey; give a file that holds some.")
-        self.fingerprint = digest.hexdigest()
-        self.found = count
-        if limit is None or limit >= count:
-            self.chosen = np.arange(count)
-        else:
-            self.chosen = np.sort(np.random.default_rng(seed).choice(count, limit, replace=False))
+        return count, digest.hexdigest()
 
     def __len__(self) -> int:
         return len(self.chosen)
@@ -108,6 +117,7 @@ class Corpus:
                 continue
             shard, place = place // SHARD, place + 1
             if shard in left and len(ids := self._ids(record.text)[: self.tokens]):
+                self._learn(ids)
                 texts.append(Text(number, ids, self._kinds.of(ids), self._pairs(number, ids, record.row)))
             if place % SHARD == 0 or place == len(self.chosen):
                 if shard in left:
@@ -121,6 +131,13 @@ class Corpus:
             text = self.tokenizer.encode(text)
         return np.asarray(text, np.int64)
 
+    def _learn(self, ids: Numbers) -> None:
+        if self.tokenizer is not None:
+            for token in set(ids.tolist()) - self.pieces.keys():
+                piece = self.tokenizer.codec.piece(token)
+                if piece is not None:
+                    self.pieces[token] = piece
+
     def _pairs(self, number: int, ids: Numbers, row: Mapping[str, Any]) -> Numbers:
         if self.pairs is None:
             return np.zeros((0, 2), np.int64)
@@ -129,9 +146,7 @@ class Corpus:
                 raise SurveyError(f"Text {number + 1} has no column {self.pairs!r} of pairs; it has {_named(row)}.")
             given: Any = row[self.pairs]
         else:
-            pieces = [] if self.tokenizer is None else self.tokenizer.describe(ids.tolist())
-            strings = [one.text for one in pieces] or [str(one) for one in ids.tolist()]
-            given = self.pairs(strings, row)
+            given = self.pairs(self._strings(ids), row)
         found = list[tuple[int, int]]()
         for cell in given if given is not None else ():
             query, key = (whole(one) for one in cell) if isinstance(cell, Sequence) and len(cell) == 2 else (None, None)
@@ -140,6 +155,13 @@ class Corpus:
             if max(query, key) < len(ids):  # what lies in the part that is left out
                 found.append((query, key))
         return np.array(sorted(set(found)), np.int64).reshape(-1, 2)
+
+    def _strings(self, ids: Numbers) -> list[str]:
+        """Each token as it stands in the text, its space included; an id without a tokenizer as its number."""
+        if self.tokenizer is None:
+            return [str(one) for one in ids.tolist()]
+        pieces = [self.tokenizer.codec.piece(one) for one in ids.tolist()]
+        return ["" if one is None else one.data.decode("utf-8", "replace") for one in pieces]
 
     # ------------------------------------------------------------------------------------------------------------------
     # Sources
@@ -251,6 +273,13 @@ def _rows_of_folder(path: Path) -> Iterator[Mapping[str, Any]]:
 def _bytes_of(record: Record) -> bytes:
     row = {name: one for name, one in record.row.items() if not isinstance(one, bytes)}
     return json.dumps([record.text, row], sort_keys=True, default=repr).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _said(source: Any) -> str:
+    """Where a text comes from."""
+    if not isinstance(source, Path):
+        return "memory"
+    return "standard input" if str(source) == STDIN else str(source)
 
 
 def _named(row: Mapping[str, Any]) -> str:

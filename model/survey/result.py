@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -13,25 +14,41 @@ from numpy.typing import NDArray
 
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.notebooks.frames import frame
+from ropewalk.model.notebooks.pictures import coloured, head_maps
 from ropewalk.model.survey.comparison import Comparison, comparison_of
-from ropewalk.model.survey.statistics import SURVEYED, Numbers, distance_bins
+from ropewalk.model.survey.folder import Shard, ShardFiles, committed, corpus_of, read_manifest, read_texts
+from ropewalk.model.survey.statistics import SURVEYED, distance_bins
 from ropewalk.model.survey.tables import heads_table
-from ropewalk.model.survey.tally import NOBODY, Doubles, Tally, read_values
-
-MANIFEST, SHARDS = "manifest.json", "shards"
-
-Kept = Sequence[tuple[Numbers, NDArray[np.float32]]]
-"""Numbers of texts, and their values [N, K, L, H]."""
+from ropewalk.model.survey.tally import NOBODY, Doubles, Tally
+from ropewalk.model.survey.texts import SurveyText, SurveyTexts
 
 
 @dataclass(frozen=True)
 class Example:
-    """A cell where a statistic of a head is large: the text's number, the query, the key, and the query's value."""
+    """A cell where a statistic of a head is large.
+
+    Attributes
+    ----------
+    text
+        The text's number in the corpus.
+    value
+        The query's.
+    of
+        The text itself, with its ids and its tokens as text.
+    """
 
     text: int
     query: int
     key: int
     value: float
+    of: SurveyText = field(repr=False, compare=False)
+
+    def __repr__(self) -> str:
+        """Where it is, with the tokens there."""
+        return (
+            f"<Example {self.value:.3f} in text {self.text}: {self.of.context(self.query)} ({self.query}) to "
+            f"{self.of.token(self.key)!r} ({self.key})>"
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,8 +59,8 @@ class MeanMap:
     ----------
     ranges
         [D, 2] distances q − k from … to − 1.
-    share
-        [D] the share of a query's weight in each range.
+    share, error
+        [D] the share of a query's weight in each range, and its standard error over texts.
     grid
         [G, G] the share of weight that queries in one of G equal parts of a text give to the keys in another; NaN where
         every text is too short to have any there.
@@ -51,6 +68,7 @@ class MeanMap:
 
     ranges: NDArray[np.int64]
     share: Doubles
+    error: Doubles
     grid: Doubles
 
 
@@ -65,12 +83,23 @@ class Survey:
         The statistics that there are.
     """
 
-    def __init__(self, tally: Tally, manifest: dict[str, Any], folder: Path | None = None, kept: Kept = ()) -> None:
-        self._tally, self.manifest, self.folder, self._kept = tally, manifest, folder, kept
+    def __init__(
+        self, tally: Tally, manifest: dict[str, Any], shards: Mapping[int, Shard], folder: Path | None = None
+    ) -> None:
+        self._tally, self.manifest, self._shards, self.folder = tally, manifest, shards, folder
         self.names: tuple[str, ...] = tuple(manifest["settings"]["statistics"])
+        self._opened: dict[int, SurveyTexts] = {}
 
     def __repr__(self) -> str:
         return f"<Survey of {self.manifest['model']['name']}: {self.texts} texts, {len(self.names)} statistics>"
+
+    def _repr_html_(self) -> str:
+        """A map of layers and heads for each statistic that a text has a value of."""
+        maps = [(name, self.count(name), self.mean(name)) for name in self.names if self.count(name)]
+        return f"<p>{escape(repr(self))}</p>" + head_maps(
+            (f"{name}, n = {count}", coloured(mean, float(np.nanmin(mean)), float(np.nanmax(mean))))
+            for name, count, mean in maps
+        )
 
     @property
     def texts(self) -> int:
@@ -112,55 +141,81 @@ class Survey:
         at, (layer, number) = self._at(statistic), self._head(head)
         values, places = self._tally.values[at, layer, number], self._tally.places[at, layer, number]
         return [
-            Example(int(text), int(query), int(key), float(value))
-            for value, (text, query, key) in zip(values, places, strict=True)
+            Example(text, query, key, value, self.text(text))
+            for value, (text, query, key) in zip(values.tolist(), places.tolist(), strict=True)
             if text != NOBODY
         ]
+
+    def text(self, number: int) -> SurveyText:
+        """A text of an example by its number, as tokens.
+
+        Raises
+        ------
+        SurveyError
+            For one that was not kept.
+        """
+        parts = map(self._texts_of, self._shards) if self._texts is None else [self._texts]
+        for some in parts:
+            if number in some.places:
+                return some[number]
+        raise SurveyError(f"Text {number!r:.40} is not among those of examples, which this survey kept.")
+
+    @cached_property
+    def _texts(self) -> SurveyTexts | None:
+        """Those of the examples, in one place once all is done."""
+        return read_texts(self.folder) if self.folder is not None and self.complete else None
+
+    def _texts_of(self, shard: int) -> SurveyTexts:
+        if shard not in self._opened:
+            self._opened[shard] = self._shards[shard].texts
+        return self._opened[shard]
 
     def mean_map(self, head: tuple[int, int]) -> MeanMap:
         """Mean weights of a (layer, head) by distance and by place."""
         layer, number = self._head(head)
         ranges = np.array(distance_bins(1 << (len(self._tally.distances) - 1)))
-        return MeanMap(ranges, self._tally.distance_mean[:, layer, number], self._tally.mean_maps[layer, number])
+        mean, error = self._tally.distance_mean, self._tally.distance_error
+        return MeanMap(ranges, mean[:, layer, number], error[:, layer, number], self._tally.mean_map(layer, number))
 
-    def compare(self, other: Survey) -> Comparison:
+    def compare(self, other: Survey, statistics: Sequence[str] | None = None) -> Comparison:
         """How much every head of another survey of the same texts differs from here, paired by text.
+
+        Parameters
+        ----------
+        statistics
+            Which; all that both have when not given.
 
         Raises
         ------
         SurveyError
             For a survey of other texts, or of a model with other heads.
         """
-        self._check_pairs_with(other)
-        names = [name for name in self.names if name in other.names]
+        self.check_pairs_with(other)
+        if not all(one.manifest["settings"]["values"] for one in (self, other)):
+            raise SurveyError("The values of single texts were left out of a survey, so it cannot be compared by text.")
+        names = [name for name in self.names if name in other.names] if statistics is None else statistics
         mine, theirs = ([survey._at(name) for name in names] for survey in (self, other))
 
         def differences() -> Iterator[Doubles]:
-            for shard, (numbers, values) in self._shards():
-                found = other._values_of(shard)
-                if found is not None:
-                    _, here, there = np.intersect1d(numbers, found[0], return_indices=True)
-                    yield found[1][there][:, theirs].astype(np.float64) - values[here][:, mine]
+            for number in self._shards.keys() & other._shards.keys():
+                before, after = self._shards[number], other._shards[number]
+                _, here, there = np.intersect1d(before.texts.numbers, after.texts.numbers, return_indices=True)
+                assert before.values is not None
+                assert after.values is not None
+                yield after.values[there][:, theirs].astype(np.float64) - before.values[here][:, mine]
 
         _, layers, heads = self._tally.sums.shape
         return comparison_of(names, (layers, heads), differences())
 
-    def _shards(self) -> Iterator[tuple[int, tuple[Numbers, NDArray[np.float32]]]]:
-        numbers = range(len(self._kept)) if self.folder is None else shards_of(self.folder)
-        for number in numbers:
-            found = self._values_of(number)
-            assert found is not None
-            yield number, found
+    def check_pairs_with(self, other: Survey) -> None:
+        """Refuse a survey of other texts, or of a model with other heads.
 
-    def _values_of(self, shard: int) -> tuple[Numbers, NDArray[np.float32]] | None:
-        """The texts of a shard and their values [N, K, L, H], None where it was not run."""
-        if self.folder is None:
-            return self._kept[shard] if shard < len(self._kept) else None
-        path = shards_of(self.folder).get(shard)
-        return None if path is None else read_values(path)
-
-    def _check_pairs_with(self, other: Survey) -> None:
-        here, there = ({"corpus": one.manifest["corpus"], **one.manifest["settings"]} for one in (self, other))
+        Raises
+        ------
+        SurveyError
+            With what differs.
+        """
+        here, there = ({"corpus": corpus_of(one.manifest), **one.manifest["settings"]} for one in (self, other))
         for name in ("corpus", "tokens", "limit", "seed", "windows", "column"):
             if here[name] != there[name]:
                 raise SurveyError(f"The two surveys are of other texts: their {name} differs.")
@@ -170,7 +225,9 @@ class Survey:
     def formula(self, statistic: str) -> str:
         """How a statistic is computed, in words."""
         self._at(statistic)
-        return f"{SURVEYED[statistic].title}: {SURVEYED[statistic].formula}"
+        own = self.manifest["settings"].get("own_statistics", {}).get(statistic)
+        found = vars(SURVEYED[statistic]) if own is None else own
+        return f"{found['title']}: {found['formula']}"
 
     def _at(self, statistic: str) -> int:
         if statistic not in self.names:
@@ -199,32 +256,13 @@ def load_survey(folder: str | Path) -> Survey:
         When it is none, or nothing is in it yet.
     """
     folder = Path(folder)
-    manifest, shards = read_manifest(folder), shards_of(folder)
-    if not shards:
-        raise SurveyError(f"The survey in {folder} has no shard yet; run it again, it goes on.")
-    paths = iter(shards.values())
-    tally = Tally.load(next(paths))
-    for path in paths:
-        tally.merge(Tally.load(path))
-    return Survey(tally, manifest, folder)
-
-
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """What a survey's folder is of."""
-    try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise SurveyError(f"{folder} holds no survey: its {MANIFEST} cannot be read.", str(error)) from error
-    if not isinstance(found, dict) or not {"model", "corpus", "settings"} <= found.keys():
-        raise SurveyError(f"{folder} holds no survey: its {MANIFEST} is that of something else.")
-    return found
-
-
-def shards_of(folder: Path) -> dict[int, Path]:
-    """Number → file of the shards that were committed."""
-    return {int(path.stem): path for path in sorted((folder / SHARDS).glob("[0-9]*.npz"))}
-
-
-def shard_file(folder: Path, number: int) -> Path:
-    """Where a shard is committed."""
-    return folder / SHARDS / f"{number:06}.npz"
+    manifest, found = read_manifest(folder), committed(folder)
+    if not found:
+        raise SurveyError(f"The survey in {folder} has nothing committed yet; run it again, it goes on.")
+    (tally, shards), *others = found.values()
+    if others:
+        tally = tally.copy()
+        for other, more in others:
+            tally.merge(other)
+            shards |= more
+    return Survey(tally, manifest, ShardFiles(folder, shards), folder)

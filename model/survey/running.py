@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,36 @@ from numpy.typing import NDArray
 
 import ropewalk
 from ropewalk.model.codec import to_json
+from ropewalk.model.decoder.interventions import Intervention, PermuteTokens, check_interventions
+from ropewalk.model.decoder.rope_scaling import as_run
 from ropewalk.model.errors import SurveyError, TraceError
 from ropewalk.model.notebooks.model import Model
 from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.notebooks.prompts import batch_of
 from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.model.survey.choosing import chosen_statistics, code_settings
 from ropewalk.model.survey.corpus import Corpus, PairsOf, Texts, batches_of
+from ropewalk.model.survey.folder import (
+    Shard,
+    ShardFiles,
+    begin,
+    check_there,
+    committed,
+    keep_one,
+    read_manifest,
+    tally_file,
+    tidy,
+    write_manifest,
+    write_shard,
+    write_texts,
+)
+from ropewalk.model.survey.ranks import Ranks
 from ropewalk.model.survey.recorder import SurveyRecorder
-from ropewalk.model.survey.result import MANIFEST, SHARDS, Survey, read_manifest, shard_file, shards_of
-from ropewalk.model.survey.statistics import SURVEYED, Numbers, SurveyStatistic, Text, distance_bins
+from ropewalk.model.survey.result import Survey, load_survey
+from ropewalk.model.survey.statistics import SurveyStatistic, Text, distance_bins
 from ropewalk.model.survey.tables import arrow, write_tables
 from ropewalk.model.survey.tally import Tally
-from ropewalk.model.whole_file import whole_file
+from ropewalk.model.survey.texts import SurveyTexts
 
 TOKENS, TOP = 512, 32
 WHAT = "Surveying the texts"
@@ -62,9 +81,12 @@ def survey_steps(
     seed: int = 0,
     tokens: int = TOKENS,
     batch: int | None = None,
-    statistics: Iterable[str] | None = None,
+    statistics: Iterable[str | SurveyStatistic] | None = None,
     pairs: PairsOf | None = None,
     top: int = TOP,
+    values: bool = True,
+    interventions: Sequence[Intervention] = (),
+    ranks: Ranks | None = None,
 ) -> Steps[Survey]:
     """Do what :func:`survey` does, pausing after each batch.
 
@@ -75,91 +97,158 @@ def survey_steps(
     batch
         Texts that run together; None for as many as are a good size.
     statistics
-        Names of :data:`~model.survey.statistics.SURVEYED`; all that the model can say when not given.
+        Names of :data:`~model.survey.statistics.SURVEYED`, ``all``, and statistics of one's own; all that the model
+        can say when not given.
     top
         How many examples of each head and statistic are kept.
+    values
+        Whether the values of every text are kept, which comparing needs.
+    interventions
+        What to change in the model meanwhile.
+    ranks
+        The processes that run it together, all of which call this; none but this one when not given.
     """
-    for what, number, least in (
-        *(("tokens", tokens, 1), ("batch", batch, 1), ("limit", limit, 1)),
-        *(("top", top, 1), ("seed", seed, 0)),
-    ):
-        found = whole(number)
-        if number is not None and (found is None or found < least):
-            raise SurveyError(f"{what} is {number!r:.40}, but it must be a whole number of {least} or more.")
-    chosen = _chosen(model, statistics, with_pairs=pairs is not None)
-    if out is not None:
-        arrow("parquet")  # before anything is computed
-    tokens = min(tokens, model.config.max_position)
-    corpus = Corpus(
-        texts, model.tokenizer, column=column, windows=windows, limit=limit, seed=seed, tokens=tokens, pairs=pairs
-    )
-    names = [one.name for one in chosen]
-    settings: dict[str, Any] = {
-        "tokens": tokens,
+    ranks = ranks or Ranks()
+
+    def asked() -> list[SurveyStatistic]:
+        _check(tokens=tokens, batch=batch, limit=limit, top=top, seed=seed)
+        _check_interventions(model, interventions)
+        if out is not None:
+            arrow("parquet")  # before anything is computed
+        elif ranks.count > 1:
+            raise SurveyError("Several processes keep their survey in a folder; name one with out.")
+        has_outputs = _decoder_of(model) is not None
+        return chosen_statistics(statistics, model.name, has_outputs=has_outputs, with_pairs=pairs is not None)
+
+    chosen = ranks.each(asked)
+    tokens = min(tokens, as_run(model.config, interventions).max_position)
+    read: dict[str, Any] = {"column": column, "windows": windows, "limit": limit, "seed": seed, "tokens": tokens}
+    corpus = ranks.each(lambda: Corpus(texts, model.tokenizer, pairs=pairs, ranks=ranks, **read))
+    settings = {
+        **read,
         "batch": batch,
-        "statistics": names,
+        "statistics": [one.name for one in chosen],
         "top": top,
-        "limit": limit,
-        "seed": seed,
+        "values": values,
+        "interventions": json.loads(to_json(list(interventions))),
+        **code_settings(chosen, pairs),
     }
-    settings |= {"column": column, "windows": windows, "pairs": getattr(pairs, "__qualname__", pairs)}
     manifest = _manifest(model, corpus, settings)
-    folder = None if out is None else _begun(Path(out), manifest)
-
-    def empty() -> Tally:
-        shape = len(chosen), model.config.layers, model.config.heads
-        return Tally.empty(*shape, len(distance_bins(tokens)), top)
-
-    done = {} if folder is None else shards_of(folder)
-    total, kept = empty(), list[tuple[Numbers, NDArray[np.float32]]]()
-    for path in done.values():
-        total.merge(Tally.load(path))
-    if done:
-        yield Progress(total.texts, len(corpus), WHAT)
-    for shard, read in corpus.read(set(range(corpus.shards)) - done.keys()):
-        tally, numbers, each = empty(), list[int](), list[NDArray[np.float32]]()
-        for together in batches_of(read, batch):
-            each.append(_values(model, tally, chosen, together).astype(np.float32))
-            numbers += [text.number for text in together]
-            yield Progress(total.texts + tally.texts, len(corpus), WHAT)
-        values = np.concatenate(each) if each else np.zeros((0, *total.sums.shape), np.float32)
-        if folder is None:
-            kept.append((np.array(numbers), values))
-        else:
-            tally.save(shard_file(folder, shard), numbers, values)
+    shape = len(chosen), model.config.layers, model.config.heads, len(distance_bins(tokens)), top
+    run = _Run(model, chosen, corpus, shape, batch, values, tuple(interventions), ranks)
+    if out is not None:
+        return (yield from _folder_steps(run, Path(out), manifest))
+    total, kept = run.empty(), dict[int, Shard]()
+    for number, some in corpus.read(range(corpus.shards)):
+        tally, kept[number] = yield from run.steps(some)
         total.merge(tally)
+    return Survey(total, _ended(manifest, total), kept)
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """What is done to every shard."""
+
+    model: Model
+    statistics: Sequence[SurveyStatistic]
+    corpus: Corpus
+    shape: tuple[int, int, int, int, int]
+    batch: int | None
+    values: bool
+    interventions: Sequence[Intervention]
+    ranks: Ranks
+
+    def empty(self) -> Tally:
+        """A tally of no texts."""
+        return Tally.empty(*self.shape)
+
+    def point(self, texts: int) -> Progress:
+        """How far all processes are, after so many more texts."""
+        return Progress(self.ranks.add_texts(texts), len(self.corpus), WHAT)
+
+    def steps(self, texts: Sequence[Text]) -> Steps[tuple[Tally, Shard]]:
+        """Run a shard."""
+        tally, surveyed, each = self.empty(), list[Text](), list[NDArray[np.float32]]()
+        decoder = _decoder_of(self.model)
+        for together in batches_of(texts, self.batch):
+            recorder = SurveyRecorder(tally, self.statistics, together, decoder)
+            batch = batch_of([text.ids.tolist() for text in together], None)
+            found = self.model.record(batch, recorder, recorder.watches(), self.interventions)
+            each.append(found.astype(np.float32))
+            surveyed += together
+            yield self.point(len(together))
+        values = np.concatenate(each) if each else np.zeros((0, *self.shape[:3]), np.float32)
+        kept = SurveyTexts.of(((text.number, text.ids) for text in surveyed), self.corpus.pieces)
+        return tally, Shard(kept, values if self.values else None)
+
+
+def _folder_steps(run: _Run, folder: Path, manifest: dict[str, Any]) -> Steps[Survey]:
+    """Run what is left of a survey, commit each shard, and write what all come to."""
+    ranks, total = run.ranks, run.empty()
+    done = ranks.from_first(lambda: _gone_on_with(folder, manifest, total))
+    ranks.each(lambda: check_there(folder))
+    if done is None:
+        return load_survey(folder)
+    mine = set(done if ranks.first else ())
+    if done:
+        yield run.point(total.texts)
+    for number, some in run.corpus.read(sorted(set(range(run.corpus.shards)) - done)[ranks.rank :: ranks.count]):
+        tally, shard = yield from run.steps(some)
+        total.merge(tally)
+        mine.add(number)
+        write_shard(folder, number, shard)
+        total.save(tally_file(folder, ranks.rank), mine)
+    for texts in ranks.done():
+        yield Progress(texts, len(run.corpus), WHAT)
+    total = ranks.total(total)
+    ranks.from_first(lambda: _finish(folder, total, range(run.corpus.shards), _ended(manifest, total)))
+    return load_survey(folder)
+
+
+def _gone_on_with(folder: Path, manifest: dict[str, Any], total: Tally) -> set[int] | None:
+    """Begin or go on: add what was committed to a tally, and say which shards that is of; None where all is done."""
+    begin(folder, manifest)
+    if read_manifest(folder).get("complete"):
+        tidy(folder, values=manifest["settings"]["values"])
+        return None
+    done = set[int]()
+    for tally, shards in committed(folder).values():
+        total.merge(tally)
+        done |= shards
+    if done:
+        keep_one(folder, total, done)
+    return done
+
+
+def _ended(manifest: dict[str, Any], total: Tally) -> dict[str, Any]:
     if not total.texts:
         raise SurveyError("Every text is empty, so there is nothing to survey.")
-    manifest = {**manifest, "texts": total.texts, "complete": True}
-    if folder is not None:
-        write_tables(folder, total, names)
-        _write_manifest(folder, manifest)
-    return Survey(total, manifest, folder, kept)
+    return {**manifest, "texts": total.texts, "complete": True}
 
 
-def _chosen(model: Model, names: Iterable[str] | None, *, with_pairs: bool) -> list[SurveyStatistic]:
-    """The statistics that are wanted and can be had."""
-    has_outputs = _decoder_of(model) is not None
-    if names is None:
-        return [
-            one
-            for one in SURVEYED.values()
-            if (has_outputs or not one.of_outputs) and (with_pairs or one.name != "pairs")
-        ]
-    wanted = [names] if isinstance(names, str) else list(dict.fromkeys(names))
-    for name in wanted:
-        if name not in SURVEYED:
-            raise SurveyError(f"There is no statistic {name!r:.40} of a survey; there are {', '.join(SURVEYED)}.")
-        if SURVEYED[name].of_outputs and not has_outputs:
-            raise SurveyError(
-                f"The statistic {name!r} reads what heads add to the residual stream, which {model.name} does not say; "
-                "leave it out."
-            )
-        if name == "pairs" and not with_pairs:
-            raise SurveyError("The statistic 'pairs' needs cells; give a function or a column of them as pairs.")
-    if not wanted:
-        raise SurveyError(f"No statistic was named; there are {', '.join(SURVEYED)}.")
-    return [SURVEYED[name] for name in wanted]
+def _finish(folder: Path, total: Tally, shards: Iterable[int], manifest: dict[str, Any]) -> None:
+    """Write what all shards come to; the manifest says so last, and what is not needed any more goes after it."""
+    shards = set(shards)
+    keep_one(folder, total, shards)
+    wanted = set(np.unique(total.places[..., 0]).tolist())
+    texts = SurveyTexts.among(wanted, (shard.texts for shard in ShardFiles(folder, shards).values()))
+    write_texts(folder, texts)
+    write_tables(folder, total, manifest["settings"]["statistics"], texts)
+    write_manifest(folder, manifest)
+    tidy(folder, values=manifest["settings"]["values"])
+
+
+def _check(**numbers: Any) -> None:
+    for name, number in numbers.items():
+        least, found = int(name != "seed"), whole(number)
+        if number is not None and (found is None or found < least):
+            raise SurveyError(f"{name} is {number!r:.40}, but it must be a whole number of {least} or more.")
+
+
+def _check_interventions(model: Model, interventions: Sequence[Intervention]) -> None:
+    check_interventions(interventions, model.config)
+    if any(isinstance(one, PermuteTokens) for one in interventions):
+        raise SurveyError("Texts of many lengths have no order of tokens in common; survey them in their own.")
 
 
 def _decoder_of(model: Model) -> Any:
@@ -167,18 +256,6 @@ def _decoder_of(model: Model) -> Any:
         return model.decoder
     except TraceError:
         return None
-
-
-def _values(
-    model: Model, tally: Tally, statistics: Sequence[SurveyStatistic], texts: Sequence[Text]
-) -> NDArray[np.float64]:
-    """Run some texts side by side; returns their values [B, K, L, H]."""
-    recorder = SurveyRecorder(tally, statistics, texts, _decoder_of(model))
-    return model.record(batch_of([text.ids.tolist() for text in texts], None), recorder, recorder.watches())
-
-
-# ----------------------------------------------------------------------------------------------------------------------
-# The folder
 
 
 def _manifest(model: Model, corpus: Corpus, settings: dict[str, Any]) -> dict[str, Any]:
@@ -190,37 +267,13 @@ def _manifest(model: Model, corpus: Corpus, settings: dict[str, Any]) -> dict[st
             "fingerprint": "" if origin is None else origin.fingerprint,
             "config": json.loads(to_json(model.config)),
         },
-        "corpus": {"fingerprint": corpus.fingerprint, "texts": corpus.found, "chosen": len(corpus)},
+        "corpus": {
+            "fingerprint": corpus.fingerprint,
+            "texts": corpus.found,
+            "chosen": len(corpus),
+            "sources": corpus.sources,
+        },
         "settings": settings,
         "versions": {"ropewalk": ropewalk.__version__, "torch": torch.__version__, "numpy": np.__version__},
         "complete": False,
     }
-
-
-def _begun(folder: Path, manifest: dict[str, Any]) -> Path:
-    """A folder for this survey: a new one, or one where it was begun."""
-    if (folder / MANIFEST).exists():
-        found = read_manifest(folder)
-        here, there = (_compared(one) for one in (json.loads(json.dumps(manifest)), found))
-        for name in here:
-            if here[name] != there.get(name):
-                raise SurveyError(f"{folder} holds another survey: its {name} differs; name another folder.")
-        return folder
-    try:
-        (folder / SHARDS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SurveyError(f"{folder} cannot be a survey's folder: {error.strerror or error}.") from error
-    if any((folder / SHARDS).iterdir()):
-        raise SurveyError(f"{folder} holds shards of a survey without its {MANIFEST}; name another folder.")
-    _write_manifest(folder, manifest)
-    return folder
-
-
-def _compared(manifest: dict[str, Any]) -> dict[str, Any]:
-    """What makes a survey another one."""
-    return {"model": manifest["model"], "corpus": manifest["corpus"], **manifest["settings"]}
-
-
-def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    with whole_file(folder / MANIFEST) as part:
-        part.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")

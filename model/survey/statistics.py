@@ -1,14 +1,16 @@
 """The table of what a survey measures of every head, which goes on from the statistics of one run.
 
 A statistic is a number of every head and query of a text; most are the weight on some keys, and need nothing but a
-function that says which (``among``). Those that share a pass over the weights take it from the :class:`Block`.
-``docs/survey.md`` has the formulas.
+function that says which :class:`Cells` (``among``). Those that share a pass over the weights take it from the
+:class:`Block`. ``docs/survey.md`` has the formulas.
+
+Letters: B texts side by side, S rows of the longest with its padding, H heads, n queries of a block and m keys.
 """
 
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final, TypeAlias
@@ -19,8 +21,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from ropewalk.model.decoder.scores import Span
+from ropewalk.model.errors import SurveyError
 from ropewalk.model.readings.patterns import STATISTICS, Statistic
 from ropewalk.model.runs.layer_trace import LayerTrace
+from ropewalk.model.survey.outputs import HeadOutputs
 from ropewalk.model.tokens.tokenizer import Piece, Tokenizer
 
 Bools: TypeAlias = NDArray[np.bool_]
@@ -30,7 +34,7 @@ KINDS: Final = ("punctuation", "line_break", "special", "digit")
 """Kinds of tokens."""
 FAR = 64
 """Queries beyond it have a first token that is far away."""
-GRID = 32
+GRID: Final = 32
 """Parts of a text, along each axis of a mean map."""
 LOCAL = (8, 32, 128)
 """How many last keys are near; powers of two, so that the histogram of distances has them."""
@@ -60,39 +64,9 @@ class Text:
     ids: Numbers
     kinds: Mapping[str, Bools] = field(default_factory=dict)
     pairs: Numbers = field(default_factory=lambda: np.zeros((0, 2), np.int64))
-    _cells: dict[tuple[str, Span], Cells] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.ids)
-
-    def cells(self, statistic: SurveyStatistic, rows: Span) -> Cells:
-        """Which keys some rows are asked about; the same in every layer, so looked for once."""
-        place = statistic.name, rows
-        if place not in self._cells:
-            self._cells[place] = Cells.of(self, statistic, rows)
-        return self._cells[place]
-
-
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """Which of some rows have a key that a statistic asks about, [n], and those cells, of a statistic that gathers."""
-
-    eligible: Tensor
-    queries: Tensor
-    keys: Tensor
-
-    @classmethod
-    def of(cls, text: Text, statistic: SurveyStatistic, rows: Span) -> Cells:
-        """Look for them."""
-        nothing = torch.zeros(0, dtype=torch.long)
-        if statistic.among is None:
-            return cls(torch.ones(rows[1] - rows[0], dtype=torch.bool), nothing, nothing)
-        found = statistic.among(text, np.arange(*rows), np.arange(rows[1]))
-        eligible = torch.from_numpy(found.any(-1))
-        if statistic.of_block is not gathered:
-            return cls(eligible, nothing, nothing)
-        queries, keys = (torch.from_numpy(one) for one in found.nonzero())
-        return cls(eligible, queries, keys)
 
 
 def kind_of(piece: Piece | None) -> frozenset[str]:
@@ -136,9 +110,209 @@ def distance_bins(length: int) -> list[Span]:
     return [(0, 1), *((1 << at, 2 << at) for at in range(max(length - 1, 0).bit_length()))]
 
 
-def part_of(rows: Tensor, length: int) -> Tensor:
-    """Which of :data:`GRID` equal parts of a text each row lies in."""
-    return rows * GRID // length
+# ----------------------------------------------------------------------------------------------------------------------
+# Texts side by side
+
+
+@dataclass(frozen=True, eq=False)
+class TextBatch:
+    """Some of the texts that run side by side, on a layer's device.
+
+    Attributes
+    ----------
+    first
+        Which of those that run is the first; the others follow.
+    starts, lengths
+        [B] the row of each text's first token, and how many it has; the rows around are padding.
+    ids
+        [B, S], −1 for padding.
+    kinds
+        For each of :data:`KINDS`, which tokens are of it, [B, S]; empty where there is no tokenizer.
+    """
+
+    texts: Sequence[Text]
+    first: int
+    starts: Tensor
+    lengths: Tensor
+    ids: Tensor
+    kinds: Mapping[str, Tensor]
+
+    @classmethod
+    def of(cls, texts: Sequence[Text], first: int, starts: Sequence[int], rows: int, device: torch.device) -> TextBatch:
+        """Lay texts out as they run: each from its start on, in so many rows."""
+        places = [slice(start, start + len(text)) for start, text in zip(starts, texts, strict=True)]
+        ids = np.full((len(texts), rows), -1, np.int64)
+        kinds = {kind: np.zeros((len(texts), rows), np.bool_) for kind in texts[0].kinds}
+        for at, (text, place) in enumerate(zip(texts, places, strict=True)):
+            ids[at, place] = text.ids
+            for kind, are in kinds.items():
+                are[at, place] = text.kinds[kind]
+        return cls(
+            texts,
+            first,
+            torch.tensor(list(starts), device=device),
+            torch.tensor([len(text) for text in texts], device=device),
+            torch.from_numpy(ids).to(device),
+            {kind: torch.from_numpy(are).to(device) for kind, are in kinds.items()},
+        )
+
+    def __len__(self) -> int:
+        return len(self.texts)
+
+    @property
+    def place(self) -> slice:
+        """Where they are among those that run."""
+        return slice(self.first, self.first + len(self))
+
+    @cached_property
+    def rows(self) -> Span:
+        """The rows that they lie in."""
+        return int(self.starts.min()), int((self.starts + self.lengths).max())
+
+    @cached_property
+    def is_padded_before(self) -> bool:
+        """Whether any has padding before it."""
+        return bool((self.starts > 0).any())
+
+    @cached_property
+    def in_parts(self) -> Tensor:
+        """[B, GRID, T] by which share each row counts in the mean of its text's part, of the rows that they lie in."""
+        rows = torch.arange(*self.rows, device=self.starts.device) - self.starts[:, None]
+        length = self.lengths[:, None]
+        parts = torch.where((rows >= 0) & (rows < length), rows * GRID // length, GRID)
+        found = torch.nn.functional.one_hot(parts, GRID + 1)[..., :GRID].float()
+        return (found / found.sum(1, keepdim=True).clamp_min(1.0)).transpose(1, 2).contiguous()
+
+    @cached_property
+    def before(self) -> Tensor:
+        """[B, S] the token before each, −1 where there is none."""
+        return torch.nn.functional.pad(self.ids, (1, 0), value=-1)[:, :-1]
+
+    @cached_property
+    def pairs(self) -> tuple[Tensor, Tensor]:
+        """The cells that somebody asked for, in order: the row of each text's query, counted through, and the key's."""
+        found = [
+            text.pairs + np.array((at * self.ids.shape[1] + start, start))
+            for at, (text, start) in enumerate(zip(self.texts, self.starts.tolist(), strict=True))
+        ]
+        pairs = torch.from_numpy(np.concatenate(found)).to(self.ids.device)
+        return pairs[:, 0].contiguous(), pairs[:, 1]
+
+    def queries(self, rows: Span, keys: int) -> Cells:
+        """The cells of some rows of every text, [B, n, m]."""
+        device = self.ids.device
+        return Cells(self, torch.arange(len(self), device=device)[:, None], torch.arange(*rows, device=device), keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Cells:
+    """Queries of some texts, and their keys: what a function that says which cells are meant is asked about.
+
+    Everything broadcasts to the shape of the cells, [B, n, m] of a block, [c, m] of c single queries.
+
+    Attributes
+    ----------
+    at, row
+        Of which text a query is, and its row, [B, 1] and [n], or [c] twice.
+    keys
+        m, the first rows.
+    """
+
+    batch: TextBatch
+    at: Tensor
+    row: Tensor
+    keys: int
+
+    @cached_property
+    def query(self) -> Tensor:
+        """Positions of the queries in their texts, from 0."""
+        return (self.row - self.batch.starts[self.at])[..., None]
+
+    @cached_property
+    def key(self) -> Tensor:
+        """Positions of the keys in the texts; negative for padding before a text."""
+        return torch.arange(self.keys, device=self.row.device) - self.batch.starts[self.at][..., None]
+
+    @property
+    def length(self) -> Tensor:
+        """Tokens of the texts."""
+        return self.batch.lengths[self.at][..., None]
+
+    @cached_property
+    def query_token(self) -> Tensor:
+        """Token ids of the queries."""
+        return self.batch.ids[self.at, self.row][..., None]
+
+    @property
+    def key_token(self) -> Tensor:
+        """Token ids of the keys."""
+        return self.batch.ids[self.at][..., : self.keys]
+
+    @property
+    def token_before_key(self) -> Tensor:
+        """Token ids of those before the keys, −1 where there is none."""
+        return self.batch.before[self.at][..., : self.keys]
+
+    def key_is(self, kind: str) -> Tensor:
+        """Whether the keys are of one of :data:`KINDS`."""
+        found = self.batch.kinds.get(kind)
+        return torch.zeros_like(self.key, dtype=torch.bool) if found is None else found[self.at][..., : self.keys]
+
+    @property
+    def asked(self) -> Tensor:
+        """Which cells somebody gave as pairs."""
+        queries, keys = self.batch.pairs
+        rows = (self.at * self.batch.ids.shape[1] + self.row).flatten()
+        first = torch.searchsorted(queries, rows)
+        count = torch.searchsorted(queries, rows, right=True) - first
+        place = torch.arange(len(rows), device=rows.device).repeat_interleave(count)
+        nth = torch.arange(len(place), device=rows.device) - (count.cumsum(0) - count)[place]
+        key = keys[first[place] + nth]
+        found = torch.zeros(len(rows), self.keys, dtype=torch.bool, device=rows.device)
+        there = key < self.keys
+        found[place[there], key[there]] = True
+        return found.view(*self.shape, self.keys)
+
+    @cached_property
+    def real(self) -> Tensor:
+        """Whether the queries are tokens of their texts, not padding."""
+        return ((self.query >= 0) & (self.query < self.length))[..., 0]
+
+    def meant(self, statistic: SurveyStatistic) -> Tensor:
+        """Which cells a statistic asks about; none are of padding, or after their query."""
+        return self.said(statistic) & self._past
+
+    def said(self, statistic: SurveyStatistic) -> Tensor:
+        """Which cells a statistic's function says, padding and later keys perhaps among them.
+
+        Raises
+        ------
+        SurveyError
+            When its function gives something else.
+        """
+        assert statistic.among is not None
+        found: Any = statistic.among(self)
+        wanted = (*self.shape, self.keys)
+        try:
+            if found.dtype != torch.bool:
+                raise TypeError(f"it gave {found.dtype}")
+            expanded: Tensor = found.expand(wanted)
+        except (AttributeError, TypeError, RuntimeError) as error:
+            raise SurveyError(
+                f"The statistic {statistic.name!r} says which cells are meant by booleans of shape {wanted}, but gave "
+                f"{_kind_of_result(found)}.",
+                str(error),
+            ) from error
+        return expanded
+
+    @cached_property
+    def _past(self) -> Tensor:
+        return (self.key >= 0) & (self.key <= self.query) & self.real[..., None]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """That of the queries, [B, n] or [c]."""
+        return tuple((self.at + self.row).shape)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -147,29 +321,32 @@ def part_of(rows: Tensor, length: int) -> Tensor:
 
 @dataclass(frozen=True, eq=False)
 class Block:
-    """Some rows of a text in a layer, with their weights, and what several statistics read of them.
+    """Some rows of texts in a layer, with their weights, and what several statistics read of them.
 
     Attributes
     ----------
+    texts
+        Whose rows they are.
     rows
-        Its queries; its keys are the first up to the last query.
-    weights
-        [H, n, m].
+        Its queries; its keys are the first up to the last query, or all that there are in a layer that is not causal.
+    weights, logs
+        [B, H, n, m] and their logarithms, at least −87; of a hidden key the weight is 0, its logarithm any number.
+    sink
+        [B, H, n] what a sink takes, None in a layer without.
     bins
         How many :func:`distance_bins` there are.
-    parts, change
-        [H, n, D] what each head adds to the residual stream, and [n, D] what the block adds in all; None where nobody
-        asks, or the model does not say.
+    outputs
+        What the heads add to the residual stream; None where nobody asks, or the model does not say.
     """
 
     layer: LayerTrace
-    batch: int
-    text: Text
+    texts: TextBatch
     rows: Span
     weights: Tensor
+    logs: Tensor
+    sink: Tensor | None
     bins: int
-    parts: Tensor | None = None
-    change: Tensor | None = None
+    outputs: HeadOutputs | None = None
 
     @property
     def keys(self) -> int:
@@ -177,149 +354,171 @@ class Block:
         return self.weights.shape[-1]
 
     @cached_property
+    def cells(self) -> Cells:
+        """Its queries and keys."""
+        return self.texts.queries(self.rows, self.keys)
+
+    @cached_property
     def past_weights(self) -> Tensor:
-        """The weights up to each query, [H, n, keys up to the last query]; all that there are, of a causal layer."""
+        """The weights up to each query, [B, H, n, keys up to the last query]; all there are, of a causal layer."""
         if self.layer.spec.causal:
             return self.weights
         return self.weights[..., : self.rows[1]].tril(self.rows[0])
 
     @cached_property
-    def by_distance(self) -> Tensor:
-        """[H, n, bins + 1] the weight in each range of distances, and last the mean distance.
+    def sums(self) -> Tensor:
+        """[B, H, n, m] the weight of the keys up to each: what lies in a range of them is a difference of two."""
+        return self.past_weights.cumsum(-1)
 
-        The weights are looked at along their diagonals, where a column is a distance: with n − 1 zeros before each
-        row, a row that is one longer begins one key later.
-        """
-        heads, n, m = self.past_weights.shape
-        wide = torch.nn.functional.pad(self.past_weights, (n - 1, 0))
-        row = n - 1 + m
-        by_distance = wide.as_strided((heads, n, m), (n * row, row + 1, 1))  # column j is the distance m − 1 − j
-        distances = torch.arange(m - 1, -1, -1, device=wide.device)
-        columns = torch.zeros(m, self.bins + 1, device=wide.device)
-        # 0 is in bin 0, 2^i … 2^(i + 1) − 1 in bin i + 1
-        columns[torch.arange(m), torch.frexp(distances.float()).exponent.long()] = 1.0
-        columns[:, -1] = distances
-        return by_distance @ columns
+    def on_diagonal(self, distance: int) -> Tensor:
+        """[B, H, n] the weight at a distance, 0 where there is no such key."""
+        first, last = self.rows
+        missing = min(max(distance - first, 0), last - first)
+        found = self.past_weights[:, :, missing:].diagonal(first + missing - distance, -2, -1)
+        return torch.nn.functional.pad(found, (missing, 0)) if missing else found
+
+    @property
+    def on_first(self) -> Tensor:
+        """[B, H, n] the weight on the first token."""
+        index = self.texts.starts[:, None, None, None].expand(*self.weights.shape[:3], 1)
+        return self.weights.gather(-1, index)[..., 0]
+
+    @cached_property
+    def by_distance(self) -> Tensor:
+        """[B, H, n, bins] the weight in each range of distances."""
+        rows = torch.arange(*self.rows, device=self.sums.device)
+        last = rows[:, None] - 2 ** torch.arange(self.bins - 1, device=rows.device)  # the key at 1, 2, 4, … from each
+        index = last.clamp_min(0).expand(*self.sums.shape[:3], -1)
+        farther = self.sums.gather(-1, index) * (last >= 0)
+        farther = torch.cat((self.sums[..., -1:], farther), -1)
+        return farther - torch.nn.functional.pad(farther[..., 1:], (0, 1))
+
+    @cached_property
+    def mean_distance(self) -> Tensor:
+        """[B, H, n] Σ (q − k) w[q, k]: every key before the query adds the weight up to it once more."""
+        first, last = self.rows
+        before = torch.ones(last - first, last - first, device=self.sums.device).tril(-1)
+        return self.sums[..., :first].sum(-1) + (self.sums[..., first:] * before).sum(-1)
 
     @cached_property
     def by_kind(self) -> Tensor:
-        """[H, n, kinds] the weight on tokens of each of :data:`KINDS`."""
-        kinds = np.stack([self.text.kinds[kind][: self.rows[1]] for kind in KINDS], -1)
-        return self.past_weights @ torch.from_numpy(kinds).to(self.weights)
+        """[B, H, n, kinds] the weight on tokens of each of :data:`KINDS`."""
+        batch, heads, n, m = self.past_weights.shape
+        kinds = torch.stack([self.texts.kinds[kind][:, :m] for kind in KINDS], 1).to(self.weights)
+        # this way round it is several times as fast, for the kinds are few
+        found = torch.bmm(kinds, self.past_weights.reshape(batch, heads * n, m).transpose(1, 2))  # [B, kinds, H · n]
+        return found.view(batch, -1, heads, n).movedim(1, -1)
 
     @cached_property
     def by_part(self) -> Tensor:
-        """[H, n, GRID] the weight in each part of the text."""
-        device = self.weights.device
-        parts = part_of(torch.arange(self.rows[1], device=device), len(self.text))
-        return self.past_weights @ torch.nn.functional.one_hot(parts, GRID).to(self.weights)
+        """[B, H, n, GRID] the weight in each part of the text."""
+        batch, heads, n, m = self.sums.shape
+        ends = torch.arange(1, GRID + 1, device=self.sums.device) * self.texts.lengths[:, None]
+        last = self.texts.starts[:, None] + (ends + GRID - 1) // GRID - 1  # the last key of each part, if it has any
+        index = last.clamp(0, m - 1)[:, None, None].expand(batch, heads, n, GRID)
+        up_to = self.sums.gather(-1, index) * (last >= self.texts.starts[:, None])[:, None, None]
+        return up_to - torch.nn.functional.pad(up_to[..., :-1], (1, 0))
 
-    @cached_property
+    def weight_on(self, cells: Tensor) -> Tensor:
+        """[B, H, n] the weight of each row on some cells [B, n, m] together, later ones aside."""
+        past = self.past_weights
+        return (past * cells[:, None, :, : past.shape[-1]].to(past.dtype)).sum(-1)
+
+    @property
     def norm(self) -> Tensor:
-        """[H, n] of what each head adds."""
-        assert self.parts is not None
-        found: Tensor = self.parts.norm(dim=-1)
-        return found
+        """[B, H, n] of what each head adds to the residual stream."""
+        assert self.outputs is not None
+        return self.outputs.norms[self.texts.place, :, slice(*self.rows)]
 
-    def weight_at(self, cells: Cells) -> Tensor:
-        """[H, n] the weight of each row at its cells together."""
-        device = self.weights.device
-        queries, keys = cells.queries.to(device), cells.keys.to(device)
-        total = self.weights.new_zeros(self.weights.shape[:2])
-        found: Tensor = total.index_add_(1, queries, self.weights[:, queries, keys])
-        return found
-
-
-Among: TypeAlias = Callable[[Text, Numbers, Numbers], Bools]
-"""Of a text, some queries [n] and keys [m]: which cells are meant, [n, m]."""
-
-
-def gathered(block: Block, statistic: SurveyStatistic) -> Tensor:
-    """The weight of each row on all the keys that the statistic asks about, [H, n]."""
-    return block.weight_at(block.text.cells(statistic, block.rows))
+    @property
+    def share(self) -> Tensor:
+        """[B, H, n] the share of each head in what the block adds to the residual stream."""
+        assert self.outputs is not None
+        return self.outputs.shares[self.texts.place, :, slice(*self.rows)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class SurveyStatistic(Statistic):
-    """A statistic as a survey reads it.
+    """A statistic as a survey reads it: ``among``, or ``of_block``, or both.
 
     Attributes
     ----------
     among
-        Which keys its value is the weight on; a query without one is not eligible. None where it is no such weight.
+        Given :class:`Cells`, which of them its value is the weight on, as booleans; a query without one is not
+        eligible. None where it is no such weight.
     of_block
-        Its value for every head and query of a block, [H, n].
+        Given a :class:`Block`, its value for every text, head and query, [B, H, n]; the weight on the cells when not
+        given.
+    one_pass
+        Whether it reads each block of weights once, as it is made; one that goes back to the layer for more is not
+        among ``all`` statistics, and has to be named.
     of_groups
         Whether it is about heads that share a kv head, and so needs groups of two or more.
     of_outputs
         Whether it reads what heads add to the residual stream, which only Ropewalk's own decoder says.
+    source
+        What says which code it is, where that is not its functions' own.
     """
 
-    among: Among | None = None
-    of_block: Callable[[Block, SurveyStatistic], Tensor] = gathered
+    among: Callable[[Cells], Tensor] | None = None
+    of_block: Callable[[Block], Tensor] | None = None
+    one_pass: bool = True
     of_groups: bool = False
     of_outputs: bool = False
+    source: str = ""
+
+    def value(self, block: Block) -> Tensor:
+        """[B, H, n] of a block.
+
+        Raises
+        ------
+        SurveyError
+            When its function gives something else.
+        """
+        if self.of_block is None:
+            return block.weight_on(block.cells.said(self))
+        found: Any = self.of_block(block)
+        wanted = tuple(block.weights.shape[:3])
+        if not isinstance(found, Tensor) or tuple(found.shape) != wanted:
+            raise SurveyError(
+                f"The statistic {self.name!r} gives a number for every text, head and query, of shape {wanted}, but "
+                f"gave {_kind_of_result(found)}."
+            )
+        given: Tensor = found
+        return given
 
 
-def _same_token(text: Text, queries: Numbers, keys: Numbers) -> Bools:
-    found: Bools = (text.ids[queries][:, None] == text.ids[keys]) & (keys < queries[:, None])
-    return found
+def _kind_of_result(found: Any) -> str:
+    if not isinstance(found, Tensor):
+        return f"a {type(found).__name__}"
+    return f"{str(found.dtype).removeprefix('torch.')} of shape {tuple(found.shape)}"
 
 
-def _after_same_token(text: Text, queries: Numbers, keys: Numbers) -> Bools:
-    before = text.ids[np.maximum(keys - 1, 0)]
-    found: Bools = (text.ids[queries][:, None] == before) & (keys > 0) & (keys < queries[:, None])
-    return found
+def _same_token(cells: Cells) -> Tensor:
+    return (cells.query_token == cells.key_token) & (cells.key < cells.query)
 
 
-def _asked(text: Text, queries: Numbers, keys: Numbers) -> Bools:
-    asked = np.zeros((len(queries), len(keys)), np.bool_)
-    where = {int(query): at for at, query in enumerate(queries)}
-    for query, key in text.pairs.tolist():
-        if query in where and keys[0] <= key <= keys[-1]:
-            asked[where[query], key - keys[0]] = True
-    return asked
+def _after_same_token(cells: Cells) -> Tensor:
+    return (cells.query_token == cells.token_before_key) & (cells.key < cells.query)
 
 
-def _of_kind(kind: str) -> Among:
-    def among(text: Text, queries: Numbers, keys: Numbers) -> Bools:
-        if kind not in text.kinds:
-            return np.zeros((len(queries), len(keys)), np.bool_)
-        found: Bools = text.kinds[kind][keys] & (keys <= queries[:, None])
-        return found
-
-    return among
+def _near(count: int) -> Callable[[Cells], Tensor]:
+    return lambda cells: cells.key > cells.query - count
 
 
-def _near(count: int) -> Among:
-    return lambda text, queries, keys: (keys <= queries[:, None]) & (keys > queries[:, None] - count)
+def _entropy(block: Block) -> Tensor:
+    of_keys = -(block.weights * block.logs).sum(-1)
+    return of_keys if block.sink is None else of_keys + torch.special.entr(block.sink)
 
 
-def _entropy(block: Block, statistic: SurveyStatistic) -> Tensor:
-    of_keys: Tensor = torch.special.entr(block.weights).sum(-1)
-    taken = block.layer.sink_weights(rows=block.rows, batch=block.batch)
-    of_sink: Tensor = torch.special.entr(taken)
-    return of_keys + of_sink
-
-
-def _similarity(block: Block, statistic: SurveyStatistic) -> Tensor:
+def _similarity(block: Block) -> Tensor:
     """Mean cosine of a head's row with those of the other heads of its group."""
-    heads, n, m = block.weights.shape
-    size = heads // block.layer.spec.kv_heads
-    rows = block.weights.view(-1, size, n, m).transpose(1, 2)  # [Hkv, n, G, m]
-    products = rows @ rows.transpose(-1, -2)  # [Hkv, n, G, G]
-    length = products.diagonal(dim1=-2, dim2=-1).clamp_min(1e-30).sqrt()
-    cosines = products / (length[..., None] * length[..., None, :])
-    others = (cosines.sum(-1) - 1.0) / max(size - 1, 1)  # [Hkv, n, G]
-    found: Tensor = others.transpose(1, 2).reshape(heads, n)
-    return found
-
-
-def _share(block: Block, statistic: SurveyStatistic) -> Tensor:
-    assert block.parts is not None
-    assert block.change is not None
-    along = (block.parts * block.change).sum(-1)  # [H, n]
-    return along / block.change.square().sum(-1).clamp_min(1e-30)
+    size = block.layer.spec.heads // block.layer.spec.kv_heads
+    length = torch.linalg.vector_norm(block.weights, dim=-1, keepdim=True).clamp_min(1e-30)
+    rows = (block.weights / length).unflatten(1, (-1, size))  # [B, Hkv, G, n, m]
+    of_all = (rows * rows.sum(2, keepdim=True)).sum(-1)  # with itself too, which is 1
+    found: Tensor = (of_all - 1.0) / max(size - 1, 1)
+    return found.flatten(1, 2)
 
 
 def _known(name: str, **more: Any) -> SurveyStatistic:
@@ -333,8 +532,8 @@ def _on_kind(name: str, title: str, kind: str) -> SurveyStatistic:
         name,
         title,
         f"mean of Σ w[q, k] over keys k ≤ q that are {title}, over q that have one",
-        among=_of_kind(kind),
-        of_block=lambda block, _: block.by_kind[..., at],
+        among=lambda cells: cells.key_is(kind),
+        of_block=lambda block: block.by_kind[..., at],
     )
 
 
@@ -345,7 +544,7 @@ def _local(count: int) -> SurveyStatistic:
         f"last {count}",
         f"mean of Σ w[q, k] over q − {count} < k ≤ q",
         among=_near(count),
-        of_block=lambda block, _: block.by_distance[..., : min(last, block.bins)].sum(-1),
+        of_block=lambda block: block.by_distance[..., : min(last, block.bins)].sum(-1),
     )
 
 
@@ -354,40 +553,40 @@ SURVEYED: Final = {
     for one in (
         _known(
             "previous",
-            among=lambda text, queries, keys: keys == queries[:, None] - 1,
-            of_block=lambda block, _: block.by_distance[..., 1] if block.bins > 1 else block.weights[..., 0] * 0.0,
+            among=lambda cells: cells.key == cells.query - 1,
+            of_block=lambda block: block.on_diagonal(1),
         ),
         SurveyStatistic(
             "self",
             "self",
             "mean over q of w[q, q]",
-            among=lambda text, queries, keys: keys == queries[:, None],
-            of_block=lambda block, _: block.by_distance[..., 0],
+            among=lambda cells: cells.key == cells.query,
+            of_block=lambda block: block.on_diagonal(0),
         ),
         _known(
             "sink",
-            among=lambda text, queries, keys: (keys == 0) & (queries[:, None] > 0),
-            of_block=lambda block, _: block.weights[..., 0],
+            among=lambda cells: (cells.key == 0) & (cells.query > 0),
+            of_block=lambda block: block.on_first,
         ),
         SurveyStatistic(
             f"sink_beyond_{FAR}",
             f"sink beyond {FAR}",
             f"mean over q > {FAR} of w[q, 0]",
-            among=lambda text, queries, keys: (keys == 0) & (queries[:, None] > FAR),
-            of_block=lambda block, _: block.weights[..., 0],
+            among=lambda cells: (cells.key == 0) & (cells.query > FAR),
+            of_block=lambda block: block.on_first,
         ),
         _known("entropy", here=lambda trace: "", of_block=_entropy),
         SurveyStatistic(
             "largest",
             "largest weight",
             "mean over q of max w[q, k]",
-            of_block=lambda block, _: block.weights.amax(-1),
+            of_block=lambda block: block.weights.amax(-1),
         ),
         SurveyStatistic(
             "distance",
             "mean distance",
             "mean over q of Σ (q − k) w[q, k]",
-            of_block=lambda block, _: block.by_distance[..., -1],
+            of_block=lambda block: block.mean_distance,
         ),
         *(_local(count) for count in LOCAL),
         _known(
@@ -415,21 +614,21 @@ SURVEYED: Final = {
             "output",
             "norm of the output",
             "mean over q of |r[q]|, r what the head adds to the residual stream",
-            of_block=lambda block, _: block.norm,
+            of_block=lambda block: block.norm,
             of_outputs=True,
         ),
         SurveyStatistic(
             "share",
             "share of the change",
             "mean over q of r[q] · Δ[q] / |Δ[q]|², Δ what the block adds to the residual stream",
-            of_block=_share,
+            of_block=lambda block: block.share,
             of_outputs=True,
         ),
         SurveyStatistic(
             "pairs",
             "pairs",
             "mean of Σ w[q, k] over the cells that were given, over q that have one",
-            among=_asked,
+            among=lambda cells: cells.asked,
         ),
     )
 }

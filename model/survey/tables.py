@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,14 @@ from numpy.typing import NDArray
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.survey.statistics import distance_bins
 from ropewalk.model.survey.tally import NOBODY, Tally
+from ropewalk.model.survey.texts import SurveyTexts
 from ropewalk.model.whole_file import whole_file
 
 HEADS, DISTANCES, EXAMPLES = "heads.parquet", "distances.parquet", "examples.parquet"
 
 Columns = Mapping[str, Sequence[Any] | NDArray[Any]]
+TYPES = {"statistic": "string", "value": "float64", "error": "float64"}
+"""Of columns; strings of tokens are strings, whatever else is counted in 32 bits."""
 
 
 def arrow(part: str) -> Any:
@@ -65,30 +68,49 @@ def distances_table(tally: Tally) -> Columns:
     }
 
 
-def examples_table(tally: Tally, names: Sequence[str]) -> Columns:
-    """A row for each example of a head and statistic, the strongest first."""
-    there = tally.places[..., 0] != NOBODY
-    kinds, layers, heads, ranks = there.nonzero()
-    places = tally.places[there]
+def examples_table(tally: Tally, names: Sequence[str], at: int, texts: SurveyTexts) -> Columns:
+    """A row for each example of a statistic and a head, the strongest first, with its tokens and those around them."""
+    there = tally.places[at, ..., 0] != NOBODY
+    layers, heads, ranks = there.nonzero()
+    places = tally.places[at][there]
+    cells = [(texts[number], query, key) for number, query, key in places.tolist()]
     return {
         "layer": layers,
         "head": heads,
-        "statistic": np.array(names)[kinds],
+        "statistic": [names[at]] * len(cells),
         "rank": ranks,
         "text": places[:, 0],
         "query": places[:, 1],
         "key": places[:, 2],
-        "value": tally.values[there],
+        "value": tally.values[at][there],
+        "query_token": [text.token(query) for text, query, _ in cells],
+        "key_token": [text.token(key) for text, _, key in cells],
+        "query_context": [text.context(query) for text, query, _ in cells],
+        "key_context": [text.context(key) for text, _, key in cells],
     }
 
 
-def write_tables(folder: Path, tally: Tally, names: Sequence[str]) -> None:
+def write_tables(folder: Path, tally: Tally, names: Sequence[str], texts: SurveyTexts) -> None:
     """Write the three tables, each whole."""
-    table, write = arrow("lib").Table.from_pydict, arrow("parquet").write_table
-    for name, columns in (
-        (HEADS, heads_table(tally, names)),
-        (DISTANCES, distances_table(tally)),
-        (EXAMPLES, examples_table(tally, names)),
-    ):
-        with whole_file(folder / name) as part:
-            write(table(dict(columns)), part)
+    _write(folder / HEADS, [heads_table(tally, names)])
+    _write(folder / DISTANCES, [distances_table(tally)])
+    _write(folder / EXAMPLES, (examples_table(tally, names, at, texts) for at in range(len(names))))
+
+
+def _write(path: Path, parts: Iterable[Columns]) -> None:
+    """Write a table that comes in parts; NaN is null."""
+    library, writer = arrow("lib"), None
+    with whole_file(path) as part:
+        try:
+            for columns in parts:
+                table = library.table({name: _column(name, one) for name, one in columns.items()})
+                writer = writer or arrow("parquet").ParquetWriter(part, table.schema, compression="zstd")
+                writer.write_table(table)
+        finally:
+            if writer is not None:
+                writer.close()
+
+
+def _column(name: str, values: Sequence[Any] | NDArray[Any]) -> Any:
+    kind = TYPES.get(name, "string" if name.endswith(("token", "context")) else "int32")
+    return arrow("lib").array(values, kind, from_pandas=True)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
-from zipfile import BadZipFile
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ropewalk.model.errors import SurveyError
+from ropewalk.model.survey.array_file import Arrays, Axes, read_arrays, write_arrays
 from ropewalk.model.survey.statistics import GRID, Numbers
-from ropewalk.model.whole_file import whole_file
 
 Doubles: TypeAlias = NDArray[np.float64]
 NOBODY = -1
+AXES: Axes = {
+    "texts": (), "counts": ("K",), "sums": ("K", "L", "H"), "squares": ("K", "L", "H"),
+    "distances": ("D", "L", "H"), "distance_squares": ("D", "L", "H"),
+    "maps": ("L", "H", GRID, GRID), "map_counts": (GRID,),
+    "values": ("K", "L", "H", "E"), "places": ("K", "L", "H", "E", 3),
+}  # fmt: skip
 
 
 @dataclass(eq=False)
@@ -54,7 +58,7 @@ class Tally:
     maps: Doubles
     map_counts: Numbers
     values: Doubles
-    places: Numbers
+    places: NDArray[np.int32]
 
     @classmethod
     def empty(cls, statistics: int, layers: int, heads: int, bins: int, top: int) -> Tally:
@@ -70,7 +74,7 @@ class Tally:
             np.zeros((layers, heads, GRID, GRID)),
             np.zeros(GRID, np.int64),
             np.full((*each, top), -math.inf),
-            np.full((*each, top, 3), NOBODY, np.int64),
+            np.full((*each, top, 3), NOBODY, np.int32),
         )
 
     def add(self, values: Doubles, distances: Doubles) -> None:
@@ -84,15 +88,19 @@ class Tally:
         self.distances += distances.sum(0)
         self.distance_squares += np.square(distances).sum(0)
 
-    def add_examples(self, layer: int, values: Doubles, places: Numbers) -> None:
-        """Add the strongest cell of a text in a layer for each statistic and head: [K, H], −inf for none; [K, H, 3]."""
-        better = values > self.values[:, layer, :, -1]
-        if not better.any():
-            return
-        which, heads = better.nonzero()
-        kept = np.concatenate((self.values[which, layer, heads], values[which, heads][:, None]), -1)
-        at = np.concatenate((self.places[which, layer, heads], places[which, heads][:, None]), -2)
-        self.values[which, layer, heads], self.places[which, layer, heads] = _strongest(kept, at, self.top)
+    def add_examples(self, layer: int, kinds: Numbers, heads: Numbers, values: Doubles, places: Numbers) -> None:
+        """Add cells of a layer: of which statistic and head each is, its value and its place, [c] and [c, 3]."""
+        code = kinds * self.sums.shape[2] + heads
+        order = np.argsort(code, kind="stable")
+        which, first, count = np.unique(code[order], return_index=True, return_counts=True)
+        row, nth = np.repeat(np.arange(len(which)), count), np.arange(len(order)) - np.repeat(first, count)
+        new = np.full((len(which), count.max()), -math.inf)
+        at = np.full((*new.shape, 3), NOBODY)
+        new[row, nth], at[row, nth] = values[order], places[order]
+        kind, head = np.divmod(which, self.sums.shape[2])
+        kept = np.concatenate((self.values[kind, layer, head], new), -1)
+        at = np.concatenate((self.places[kind, layer, head], at), -2)
+        self.values[kind, layer, head], self.places[kind, layer, head] = _strongest(kept, at, self.top)
 
     @property
     def top(self) -> int:
@@ -128,42 +136,36 @@ class Tally:
         """[D, L, H]."""
         return error_of(self.distances, self.distance_squares, np.array(self.texts))
 
-    @property
-    def mean_maps(self) -> Doubles:
-        """[L, H, G, G]."""
-        return mean_of(self.maps, self.map_counts[:, None])
+    def mean_map(self, layer: int, head: int) -> Doubles:
+        """[G, G] of a head."""
+        return mean_of(self.maps[layer, head], self.map_counts[:, None])
 
-    def save(self, path: Path, numbers: Sequence[int], values: NDArray[np.float32]) -> None:
-        """Write a shard whole: the tally, and which texts it is of and their values [N, K, L, H]."""
-        arrays = {one.name: np.asarray(getattr(self, one.name)) for one in fields(self)}
-        with whole_file(path) as part, part.open("wb") as file:
-            np.savez(file, numbers=np.array(numbers, np.int64), each=values, allow_pickle=False, **arrays)
+    def copy(self) -> Tally:
+        """The same, to be added to."""
+        return Tally.of_arrays({name: one.copy() for name, one in self.arrays.items()})
+
+    @property
+    def arrays(self) -> Arrays:
+        """All of it, by name."""
+        return {name: np.asarray(getattr(self, name)) for name in AXES}
 
     @classmethod
-    def load(cls, path: Path) -> Tally:
-        """Read a shard's tally."""
-        found = _arrays(path, [one.name for one in fields(cls)])
-        return cls(**{**found, "texts": int(found["texts"])})
+    def of_arrays(cls, arrays: Arrays) -> Tally:
+        """What :attr:`arrays` gave."""
+        return cls(int(arrays["texts"]), **{name: arrays[name] for name in AXES if name != "texts"})
+
+    def save(self, path: Path, shards: Iterable[int]) -> None:
+        """Write it whole, with the shards that it is of."""
+        write_arrays(path, {**self.arrays, "shards": np.array(sorted(shards), np.int64)})
+
+    @classmethod
+    def load(cls, path: Path) -> tuple[Tally, frozenset[int]]:
+        """Read what was saved, mapped: it is to be added to another, and not to."""
+        arrays = read_arrays(path, {**AXES, "shards": ("S",)}, "delete it, and the survey runs its texts again")
+        return cls.of_arrays(arrays), frozenset(arrays["shards"].tolist())
 
 
-def read_values(path: Path) -> tuple[Numbers, NDArray[np.float32]]:
-    """Which texts a shard is of, and their values [N, K, L, H]."""
-    found = _arrays(path, ["numbers", "each"])
-    return found["numbers"], found["each"]
-
-
-def _arrays(path: Path, names: Sequence[str]) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
-            return {name: arrays[name] for name in names}
-    except (OSError, ValueError, KeyError, BadZipFile) as error:
-        raise SurveyError(
-            f"{path} is not a shard of a survey, or is damaged; delete it, and the survey runs its texts again.",
-            str(error),
-        ) from error
-
-
-def _strongest(values: Doubles, places: Numbers, top: int) -> tuple[Doubles, Numbers]:
+def _strongest(values: Doubles, places: NDArray[np.int32], top: int) -> tuple[Doubles, NDArray[np.int32]]:
     """The largest first, of equal ones the earliest text, query and key."""
     order = np.lexsort((places[..., 2], places[..., 1], places[..., 0], -values))[..., :top]
     return np.take_along_axis(values, order, -1), np.take_along_axis(places, order[..., None], -2)

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -27,9 +27,11 @@ from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import InterventionError, PromptError, RopewalkError, TraceError
 from ropewalk.model.runs.budget import Logits, kept_logits
 from ropewalk.model.runs.layer_trace import LayerTrace
-from ropewalk.model.runs.trace import Trace
+from ropewalk.model.runs.trace import Recorder, RunHeader, Trace
 from ropewalk.model.transformers_models.attention import AttentionCall, listening
 from ropewalk.model.transformers_models.rules import extended, log_sum_exp, ruled
+
+Made = TypeVar("Made")
 
 CROSS = re.compile(r"cross_?att|encoder_attn|encdecatt", re.IGNORECASE)
 """What attention to an encoder is called, in the names of modules and classes."""
@@ -156,21 +158,13 @@ class TransformersModel:
             When the layers do what a trace cannot say.
         """
         self.check_interventions(interventions)
-        tokens = self._as_ids(ids)
+        tokens, positions, padding = self._prompt(ids, positions, padding)
         device = tokens.device
-        padding = None if padding is None else padding.to(device, torch.bool)
-        if padding is not None and bool(padding.all()):
-            padding = None
-        if positions is None:
-            counted = torch.arange(tokens.shape[1], device=device).expand(tokens.shape)
-            positions = counted if padding is None else (padding.long().cumsum(-1) - 1).clamp_min(0)
         keep = kept_logits(logits, tokens.shape[1])
         recorder = _Recorder(self, tokens.shape, padding, interventions)
         kept = self._with_encoder(dict(inputs or {}), tokens, padding)
         self._going = None
-        outputs = self._run(
-            recorder, tokens, positions.to(device), padding, inputs=kept, last_only=keep != "all", use_cache=True
-        )
+        outputs = self._run(recorder, tokens, positions, padding, inputs=kept, last_only=keep != "all", use_cache=True)
         made = getattr(outputs, "logits", None)
         if keep == "none" or not isinstance(made, Tensor):
             made = None
@@ -180,7 +174,7 @@ class TransformersModel:
             run_id=run_id,
             config=self.config,
             ids=tokens,
-            positions=positions.to(device),
+            positions=positions,
             padding=padding,
             prefill=tokens.shape[1],
             logits=None if made is None else Rows.of(made[:, None].to(device)),
@@ -191,6 +185,26 @@ class TransformersModel:
         )
         self._heard_of(trace, outputs)
         return trace
+
+    def record(
+        self, ids: Tensor, recorder: Recorder[Made], *, positions: Tensor | None = None, padding: Tensor | None = None
+    ) -> Made:
+        """Run a prompt for a recorder, without logits; each layer is freed when it lets go of it."""
+        tokens, positions, padding = self._prompt(ids, positions, padding)
+        listens = _Recorder(self, tokens.shape, padding, (), take=recorder.add)
+        self._run(listens, tokens, positions, padding, inputs=self._with_encoder({}, tokens, padding), last_only=True)
+        return recorder.finish(
+            RunHeader(
+                run_id=0,
+                config=self.config,
+                ids=tokens,
+                positions=positions,
+                padding=padding,
+                prefill=tokens.shape[1],
+                logits=None,
+                first_logit_row=tokens.shape[1] - 1,
+            )
+        )
 
     def append(self, trace: Trace, ids: int | Sequence[int]) -> ModelTrace:
         """Decode one step: run one token for each prompt of the batch and return the longer trace.
@@ -333,6 +347,23 @@ class TransformersModel:
                 raise TraceError(
                     f"{self.class_name} could not run this ({first:.200}); see what its own forward takes.", str(error)
                 ) from error
+
+    def _prompt(
+        self,
+        ids: Sequence[int] | Sequence[Sequence[int]] | Tensor,
+        positions: Tensor | None,
+        padding: Tensor | None,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """[B, T] ids, their positions and which are real, on the model's device."""
+        tokens = self._as_ids(ids)
+        device = tokens.device
+        padding = None if padding is None else padding.to(device, torch.bool)
+        if padding is not None and bool(padding.all()):
+            padding = None
+        if positions is None:
+            counted = torch.arange(tokens.shape[1], device=device).expand(tokens.shape)
+            positions = counted if padding is None else (padding.long().cumsum(-1) - 1).clamp_min(0)
+        return tokens, positions.to(device), padding
 
     def _own(self, trace: Trace) -> ModelTrace:
         """A run as one of this model's; one from a file had no inputs but its tokens."""
@@ -486,6 +517,8 @@ class _Recorder:
         The run that a row is added to, None where all rows run.
     silent
         Whether nothing is kept; heads are ablated all the same.
+    take
+        What each layer is given to; None to keep them.
     """
 
     def __init__(
@@ -497,6 +530,7 @@ class _Recorder:
         before: Trace | None = None,
         *,
         silent: bool = False,
+        take: Callable[[LayerTrace], None] | None = None,
     ) -> None:
         self.owner = owner
         self.batch, self.length = shape
@@ -505,6 +539,7 @@ class _Recorder:
         self.silent = silent
         self.ablations = [one for one in interventions if isinstance(one, AblateHeads)]
         self.layers: list[LayerTrace] = []
+        self.take = self.layers.append if take is None else take
         self.count = 0
         self.crossed = self.outside = 0
 
@@ -519,7 +554,7 @@ class _Recorder:
             return call.output
         layer, self.count = self.count, self.count + 1
         if not self.silent:
-            self.layers.append(self._kept(layer, call))
+            self.take(self._kept(layer, call))
         self.owner.heard(self.count)
         return self._ablated(layer, call.output)
 

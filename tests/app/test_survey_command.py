@@ -52,6 +52,7 @@ def test_every_kind_of_file_gives_the_same(run: Run, corpora: Path, tmp_path: Pa
         )
         assert (status, err) == (0, "")
         assert printed == f"3 texts of 3: {out}\n"
+        assert ropewalk.load_survey(out).manifest["corpus"]["sources"] == [str(corpora / name)]
         found.append(ropewalk.load_survey(out).frame)
     assert all(one.equals(found[0]) for one in found)
 
@@ -108,8 +109,65 @@ def test_a_folder_that_holds_none_is_a_sentence(run: Run, corpora: Path, tmp_pat
     assert "--out" in err
 
 
+@pytest.fixture(scope="module")
+def steps(corpora: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """A model, and the same with some heads silenced."""
+    found = [tmp_path_factory.mktemp("steps") / f"s{step}" for step in (10, 20, 30)]
+    model, texts = ropewalk.open(), corpora / "t.txt"
+    for out, heads in zip(found, ((), (0,), (0, 1)), strict=True):
+        changed = [ropewalk.interventions.AblateHeads(0, heads)] if heads else []
+        ropewalk.survey(model, texts, out=out, statistics=["sink", "duplicate"], interventions=changed)
+    return found
+
+
+def test_heads_are_silenced(run: Run, corpora: Path, steps: list[Path], tmp_path: Path) -> None:
+    asked = ("survey", "--texts", corpora / "t.txt", "--out", tmp_path / "s", "--statistics", "sink,duplicate")
+    assert run(*asked, "--ablate", "0.0", "--ablate", "L0H1")[0] == 0
+    found, wanted = ropewalk.load_survey(tmp_path / "s"), ropewalk.load_survey(steps[2])
+    assert found.mean("sink") == pytest.approx(wanted.mean("sink"), abs=1e-6)
+    assert "its interventions differs" in refusal(run(*asked))
+    status, _, err = run(*asked, "--ablate", "q=4")
+    assert status == 2
+    assert "'q=4' is not a head such as 2.5" in err
+
+
+def test_two_are_compared(run: Run, steps: list[Path]) -> None:
+    compared = ropewalk.load_survey(steps[0]).compare(ropewalk.load_survey(steps[1]))
+    rows = list(csv.DictReader(io.StringIO(run("survey", *steps[:2], "--csv")[1])))
+    assert [float(row["difference"]) for row in rows] == compared.difference.ravel().tolist()
+    lines = run("survey", *steps[:2], "--show", "--statistics", "sink")[1].splitlines()
+    assert lines[0].split() == ["head", "sink"]
+    at = compared.names.index("sink")
+    assert lines[1 + 8].split()[1:4] == [f"{compared.difference[at, 1, 0]:.3f}", "±", f"{compared.error[at, 1, 0]:.3f}"]
+    marked = sum(line.endswith("*") for line in lines[1:33])
+    assert marked == compared.significant("sink").sum()
+    assert f"sink: n = 3, {marked} of 32 heads differ" in lines[-1]
+
+
+def test_more_are_a_series(run: Run, steps: list[Path]) -> None:
+    series = ropewalk.survey_series(steps)
+    rows = list(csv.DictReader(io.StringIO(run("survey", *steps, "--csv", "--since", "first")[1])))
+    assert [int(row["step"]) for row in rows[:: len(rows) // 3]] == [10, 20, 30]
+    last = next(
+        row for row in rows if (row["step"], row["statistic"], row["layer"], row["head"]) == ("30", "sink", "1", "2")
+    )
+    assert float(last["value"]) == series.mean("sink")[2, 1, 2]
+    assert float(last["difference"]) == series.changes("first").difference("sink")[1, 1, 2]
+    assert float(last["difference_error"]) == series.changes("first").error("sink")[1, 1, 2]
+    assert rows[0]["difference"] == ""
+    lines = run("survey", *steps, "--show", "--steps", "1,2,3", "--statistics", "duplicate")[1].splitlines()
+    assert lines[0].startswith("duplicate: n = ")
+    assert lines[1].split() == ["head", "1", "2", "3"]
+    assert lines[2].split()[1] == f"{series.mean('duplicate')[0, 0, 0]:.3f}"
+    assert lines[-1].startswith("3 steps, each beside the previous one")
+    status, _, err = run("survey", *steps, "--texts", "x.txt", "--out", "y")
+    assert status == 2
+    assert "one model is surveyed at a time" in err
+
+
 def test_texts_come_from_standard_input(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("\n".join(TEXTS)))
     assert run("survey", "--texts", "-", "--out", tmp_path / "s", "--statistics", "self")[0] == 0
     assert ropewalk.load_survey(tmp_path / "s").texts == 3
+    assert ropewalk.load_survey(tmp_path / "s").manifest["corpus"]["sources"] == ["standard input"]
     assert ropewalk.load_survey(tmp_path / "s").manifest["model"]["config"]["kv_heads"] > 0

@@ -27,6 +27,12 @@ WHERE = {
     "bertviz": "theirs",
     "decoding_beside_generate": "theirs",
     "agreement": "theirs",
+    "survey_speed": "surveys",
+    "survey_beside_eager": "surveys",
+    "survey_beside_lens": "surveys",
+    "survey_memory": "surveys",
+    "survey_memory_of_eager": "surveys",
+    "survey_memory_of_lens": "surveys",
 }
 """The module of each measurement."""
 

@@ -14,12 +14,15 @@ LOOKING = "Looking at one head"
 HEADS = "All heads"
 DECODING = "Decoding"
 LONG = "Long prompts"
+SURVEYS = "Surveys"
 EAGER = "transformers, eager"
 TIME, PEAK = "time to all attentions", "peak memory"
 COARSE_SECONDS = 0.1
 """A coarse picture is promised within it."""
 SWITCH_SECONDS = {512: 2 / 60, 2048: 0.05}
 """A new head is promised within it, by tokens: two frames, and 50 ms."""
+LENS = "TransformerLens"
+SURVEY_PEAK = "memory of previous, sink, induction"
 TIMES_FASTER, TIMES_SMALLER = ">= 5", ">= 20"
 """What is promised at 2,048 tokens beside whoever gives attentions back as matrices."""
 
@@ -92,16 +95,50 @@ def bertviz(tokens: int, n: Numbers) -> list[Figure]:
 
 def beside_ours(found: list[Figure]) -> list[Figure]:
     """Put our own numbers beside the peers', which were measured in other processes."""
-    ours = {
+    ours: dict[str, dict[int, float | None]] = {
         TIME: {one.tokens: one.ours for one in found if (one.section, one.what) == (PREFILL, "capture")},
         PEAK: {one.tokens: one.ours for one in found if (one.section, one.what) == (MEMORY, "peak")},
+        SURVEY_PEAK: {one.tokens: one.ours for one in found if one.what == SURVEY_PEAK and one.ours},
     }
 
     def completed(one: Figure) -> Figure:
         mine = ours.get(one.what, {}).get(one.tokens)
-        return replace(one, ours=mine, ratio=one.peer / mine) if one.section == PEERS and mine and one.peer else one
+        return replace(one, ours=mine, ratio=one.peer / mine) if one.what in ours and mine and one.peer else one
 
     return [completed(one) for one in found]
+
+
+def survey(tokens: int, texts: int, n: Numbers) -> list[Figure]:
+    """All statistics of one pass beside the SDPA forward."""
+    what, note = "all of one pass", f"{texts} texts in a batch"
+    ours = n["survey"]
+    with_logits, bare = "transformers, SDPA", "transformers, SDPA, without logits"
+    ratio, of_bare = n["forward_ratio"], n["without_logits_ratio"]
+    return [
+        Figure(SURVEYS, what, tokens, ours, n["forward"], with_logits, "s", ratio, ">= 0.6", note),
+        Figure(SURVEYS, what, tokens, ours, n["without_logits"], bare, "s", of_bare, note=note),
+    ]
+
+
+def survey_loop(name: str, tokens: int, texts: int, n: Numbers) -> list[Figure]:
+    """Three statistics beside a loop over somebody else's attentions."""
+    note, what = f"{texts} texts in a batch", "previous, sink, induction"
+    return [Figure(SURVEYS, what, tokens, n["survey"], n["loop"], name, "s", n["loop_ratio"], ">= 3", note)]
+
+
+def survey_memory(tokens: int, texts: int, n: Numbers) -> list[Figure]:
+    """Bytes of a survey at most."""
+    note = f"{texts} texts in a batch"
+    return [
+        Figure(SURVEYS, SURVEY_PEAK, tokens, n["three"], unit="B", note=note),
+        Figure(SURVEYS, "memory of all of one pass", tokens, n["all"], unit="B", note=note),
+    ]
+
+
+def survey_memory_of(name: str, tokens: int, texts: int, n: Numbers) -> list[Figure]:
+    """Bytes of a loop at most; ours are put beside them later."""
+    note = f"{texts} texts in a batch"
+    return [Figure(SURVEYS, SURVEY_PEAK, tokens, None, n["peak"], name, "B", bar=">= 10", note=note)]
 
 
 def pictures(tokens: int, n: Numbers) -> list[Figure]:

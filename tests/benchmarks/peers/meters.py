@@ -81,14 +81,19 @@ def seconds_of(work: Callable[[], Any]) -> float:
     return time.perf_counter() - began
 
 
-def alternating(works: Sequence[Callable[[], Any]], times: int) -> list[float]:
-    """Median seconds of each work, run in turn so that what else the machine does falls on all of them alike."""
+def in_turn(works: Sequence[Callable[[], Any]], times: int) -> list[list[float]]:
+    """Seconds of each work, run in turn so that what else the machine does falls on all of them alike."""
     taken: list[list[float]] = [[] for _ in works]
     for _ in range(times):
         for number, work in enumerate(works):
             gc.collect()
             taken[number].append(seconds_of(work))
-    return [statistics.median(one) for one in taken]
+    return taken
+
+
+def alternating(works: Sequence[Callable[[], Any]], times: int) -> list[float]:
+    """Median seconds of each work, run in turn."""
+    return [statistics.median(one) for one in in_turn(works, times)]
 
 
 def copy_bandwidth() -> float:

@@ -21,6 +21,12 @@ PICTURE_SIZES = (2048, 8192, 32_768)
 EAGER_UP_TO = 2048
 """Beyond, eager attention needs more than small machines have: 30 layers × 9 heads × T² × 4 bytes twice over."""
 
+SURVEY_SIZES, SURVEY_TOKENS = (32, 128, 512), 4096
+"""Tokens of a text, and of a batch of them."""
+SURVEY_TEXTS = 4
+"""Texts of 512 tokens in the batch that loops over attention matrices run: TransformerLens keeps 6 GiB of them."""
+PEER_NAMES = {"eager": figures.EAGER, "lens": figures.LENS}
+
 Kind = Literal["time", "memory", "alone"]
 """Times are taken in one process after another, memory and whatever may fail each in a process of its own."""
 
@@ -105,6 +111,7 @@ def quick_tasks() -> list[Task]:
         _prefill_memory(512, 7),
         _transformer_lens(128, 12),
         _bertviz(128, 10),
+        _survey(32, 4, 1, 1),
     ]
 
 
@@ -123,6 +130,9 @@ def full_tasks(path: str | None) -> list[Task]:
         *(_eager_memory(tokens, 20) for tokens in eager_sizes),
         *(_transformer_lens(tokens, 30) for tokens in eager_sizes),
         *(_bertviz(tokens, 30) for tokens in eager_sizes),
+        *(_survey(tokens, SURVEY_TOKENS // tokens, 3, 90) for tokens in SURVEY_SIZES),
+        *(_survey_loop(kind, 512, SURVEY_TEXTS, 3, 60) for kind in ("eager", "lens")),
+        *(_survey_memory(kind, 512, SURVEY_TEXTS, 20) for kind in ("", "_of_eager", "_of_lens")),
         _many_runs(200, 200),
         *(_long(tokens, 900) for tokens in LONG_SIZES if path is None or tokens <= 8192),
     ]
@@ -181,6 +191,25 @@ def _transformer_lens(tokens: int, seconds: float) -> Task:
 def _bertviz(tokens: int, seconds: float) -> Task:
     what, read = f"BertViz, {tokens:,} tokens", partial(figures.bertviz, tokens)
     return Task("bertviz", what, seconds, read, "alone", figures.PEERS, {"tokens": tokens})
+
+
+def _survey(tokens: int, texts: int, times: int, seconds: float) -> Task:
+    options = {"tokens": tokens, "texts": texts, "times": times}
+    what, read = f"A survey at {tokens:,} tokens", partial(figures.survey, tokens, texts)
+    return Task("survey_speed", what, seconds, read, section=figures.SURVEYS, options=options)
+
+
+def _survey_loop(kind: Literal["eager", "lens"], tokens: int, texts: int, times: int, seconds: float) -> Task:
+    options, name = {"tokens": tokens, "texts": texts, "times": times}, PEER_NAMES[kind]
+    what, read = f"A survey beside {name}", partial(figures.survey_loop, name, tokens, texts)
+    return Task(f"survey_beside_{kind}", what, seconds, read, "alone", figures.SURVEYS, options)
+
+
+def _survey_memory(kind: Literal["", "_of_eager", "_of_lens"], tokens: int, texts: int, seconds: float) -> Task:
+    name = PEER_NAMES.get(kind.removeprefix("_of_"), "")
+    read = partial(figures.survey_memory_of, name) if name else figures.survey_memory
+    what, options = f"Memory of a survey, {name or 'ours'}", {"tokens": tokens, "texts": texts}
+    return Task(f"survey_memory{kind}", what, seconds, partial(read, tokens, texts), "memory", figures.SURVEYS, options)
 
 
 def _many_runs(runs: int, seconds: float) -> Task:

@@ -19,6 +19,7 @@ from tests.benchmarks.peers.plot import COLOURS, draw_growth, memory_curves, tim
 from tests.benchmarks.peers.process import Measuring
 from tests.benchmarks.peers.report import Figure, Report, bytes_written, written
 from tests.benchmarks.peers.suite import full_tasks, quick_tasks
+from tests.benchmarks.peers.surveys import THREE, _ratios, of_eager, surveyed, texts_of
 from tests.benchmarks.peers.theirs import llama_of
 
 LLAMA = ModelConfig(
@@ -158,6 +159,18 @@ def test_the_peer_computes_what_we_compute() -> None:
         with torch.no_grad():
             theirs, ours = llama_of(model, attention)(ids).logits, model(ids)
         assert (theirs - ours).abs().max() < 1e-4
+
+
+def test_a_survey_reads_what_a_loop_over_attentions_reads() -> None:
+    torch.manual_seed(0)
+    model = Decoder(LLAMA).eval().pack()
+    texts = texts_of(model, 3, 24)
+    assert surveyed(model, texts, THREE) == pytest.approx(of_eager(llama_of(model, "eager"), texts), abs=5e-6)
+    numbers = _ratios([[1.0, 2.0, 3.0], [2.0, 2.0, 9.0]], "survey", "loop")
+    assert numbers == {"survey": 2.0, "loop": 2.0, "loop_ratio": 2.0}
+    ours = figures.survey_memory(512, 4, {"three": 100, "all": 120})
+    found = figures.beside_ours([*ours, *figures.survey_memory_of(figures.EAGER, 512, 4, {"peak": 1500})])
+    assert (found[-1].ours, found[-1].ratio, found[-1].meets) == (100, 15.0, True)
 
 
 def test_only_a_plain_llama_has_a_peer() -> None:

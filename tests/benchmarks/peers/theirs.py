@@ -100,7 +100,7 @@ def _attentions(peer: Any, ids: Tensor) -> tuple[Tensor, ...]:
 def transformer_lens(path: str | None, tokens: int) -> Numbers:
     """TransformerLens' ``run_with_cache`` on the same weights."""
     model = subject(path, tokens)
-    bridge, ids = _bridge(model), prompt(model.config, tokens)
+    bridge, ids = bridge_of(model), prompt(model.config, tokens)
     with torch.no_grad():
         bridge.run_with_cache(ids[:, :WARM_UP])
         with PeakMemory() as peak:
@@ -108,7 +108,7 @@ def transformer_lens(path: str | None, tokens: int) -> Numbers:
     return {"seconds": taken, "peak": peak.bytes}
 
 
-def _bridge(model: Decoder) -> Any:
+def bridge_of(model: Decoder) -> Any:
     """A TransformerLens model around transformers' Llama, without a network."""
     from tokenizers import Tokenizer
     from tokenizers.models import WordLevel

@@ -11,11 +11,25 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from ropewalk.model.decoder.config import ModelConfig
+from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture as recording
+from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.notebooks.model import CheckpointModel
 from ropewalk.model.tokens.tokenizer import Piece, Tokenizer
 from ropewalk.model.trace_files.header import Origin
-from tests.model.small_models import make
+from tests.model.small_models import BASE, CONFIGS, make
+
+SMALL = BASE.changed(layers=2)
+ALTERNATE = {"window": 4, "window_layers": (True, False)}
+FAMILIES: dict[str, ModelConfig] = {
+    "llama": SMALL,
+    "qwen3": SMALL.changed(qk_norm="head", kv_heads=1),
+    "gemma2": SMALL.changed(score_cap=3.0, norm_place="both", norm_offset=1.0, embedding_scale=5.0, **ALTERNATE),
+    "gpt_oss": SMALL.changed(sink=True, query_bias=True, key_bias=True, output_bias=True, **ALTERNATE),
+    "olmo2": SMALL.changed(qk_norm="full", norm_place="post", kv_heads=4),
+}
+"""What a survey reads of the attention of five families, each with two layers."""
 
 PIECES = (b"a", b" b", b",", b"?!", b"\n", b"7", b" 42", b"x1", b".\n")
 
@@ -39,17 +53,29 @@ class Numbers:
 
 
 class SmallModel(CheckpointModel):
-    """One of the tiny decoders."""
+    """One of the tiny decoders, or of the families."""
 
     origin = Origin(name="small", fingerprint="f")
 
     def __init__(self, name: str, seed: int = 0) -> None:
-        decoder = make(name, seed)
+        decoder = make(name, seed) if name in CONFIGS else made(FAMILIES[name], seed)
         tokenizer = Tokenizer(Numbers())
         checkpoint: Any = SimpleNamespace(
             model=decoder, config=decoder.config, tokenizer=tokenizer, name=name, has_logits=True
         )
         super().__init__(checkpoint)
+
+
+def made(config: ModelConfig, seed: int = 0) -> Decoder:
+    """A decoder whose biases, gains and sinks are random too, so that they matter."""
+    decoder = Decoder(config, seed=seed)
+    generator = torch.Generator().manual_seed(seed + 1)
+    for name, parameter in decoder.named_parameters():
+        if name.endswith(("sinks", "bias")):
+            torch.nn.init.normal_(parameter, generator=generator)
+        elif "norm" in name:
+            torch.nn.init.uniform_(parameter, 0.5, 1.5, generator=generator)
+    return decoder.eval()
 
 
 def texts_of(lengths: Sequence[int], seed: int = 0, vocabulary: int = 12) -> list[list[int]]:
@@ -72,10 +98,14 @@ def expected(
     found: dict[str, list[list[float]]] = {}
     for layer in range(c.layers):
         pattern, z, before, after = (seen[f"blocks.{layer}.{one}"][0].double().numpy() for one in per_layer)
-        written = model.decoder.block(layer).attn.output.weight.detach().double().numpy()
+        block = model.decoder.block(layer)
+        written = block.attn.output.weight.detach().double().numpy()
+        whole = np.concatenate(z, -1) @ written.T
+        if block.attn.output.bias is not None:
+            whole = whole + block.attn.output.bias.detach().double().numpy()
         for head in range(c.heads):
             width = slice(head * c.head_width, (head + 1) * c.head_width)
-            added = z[head] @ written[:, width].T
+            added = normed(block.attn_post_norm, z[head] @ written[:, width].T, whole)
             group = range(head // (c.heads // c.kv_heads) * (c.heads // c.kv_heads), c.heads)[: c.heads // c.kv_heads]
             others = [pattern[one] for one in group if one != head]
             for name, values in of_head(pattern[head], others, added, after - before, ids, pairs).items():
@@ -83,6 +113,15 @@ def expected(
                     math.fsum(values) / len(values) if values else math.nan
                 )
     return {name: np.array(values) for name, values in found.items()}
+
+
+def normed(norm: Any, part: Any, whole: Any) -> Any:
+    """What a summand of what is normed gives, the root mean square of all of it held fixed."""
+    if not isinstance(norm, Norm):
+        return part
+    assert norm.weight is not None
+    gain = norm.weight.detach().double().numpy() + norm.offset
+    return part / np.sqrt(np.square(whole).mean(-1, keepdims=True) + norm.eps) * gain
 
 
 def of_head(

@@ -9,43 +9,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pyarrow import parquet
 
 import ropewalk
 from ropewalk.model.errors import SurveyError
-from ropewalk.model.survey import corpus, recorder
+from ropewalk.model.survey import corpus
 from ropewalk.model.survey.comparison import benjamini_hochberg, two_sided
 from ropewalk.model.survey.running import survey_steps
-from ropewalk.model.survey.statistics import SURVEYED
 from ropewalk.model.survey.tally import Tally
-from tests.model.survey.small_survey import SmallModel, expected, texts_of
+from tests.model.survey.small_survey import PIECES, SmallModel, expected, texts_of
 
-ORDINARY = ("plain", "sink")
 LENGTHS = (9, 1, 70, 31, 67, 31)
-CELLS = [(5, 2), (5, 3), (8, 8), (200, 1)]
-FAMILIES = [
-    *ORDINARY,
-    *(
-        pytest.param(name, marks=pytest.mark.slow)
-        for name in ("window", "soft_cap", "partial_adjacent", "one_kv_head", "yarn")
-    ),
-]
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_every_statistic_is_what_numpy_says_of_explicit_weights(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recorder, "BLOCK_CELLS", 1200)  # several blocks of rows
-    model, texts = SmallModel(name), texts_of(LENGTHS)
-    found = ropewalk.survey(model, texts, batch=4, pairs=lambda tokens, row: CELLS)
-    each = [expected(model, ids, [cell for cell in CELLS if max(cell) < len(ids)]) for ids in texts]
-    assert set(found.names) == set(SURVEYED) == set(each[0])
-    for statistic in found.names:
-        values = np.array([one[statistic] for one in each])
-        there = ~np.isnan(values[:, 0, 0])
-        assert found.count(statistic) == there.sum(), statistic
-        mean, spread = values[there].mean(0), values[there].std(0, ddof=1)
-        scale = max(1.0, float(np.abs(mean).max()))
-        assert found.mean(statistic) == pytest.approx(mean, abs=1e-6 * scale), statistic
-        assert found.error(statistic) == pytest.approx(spread / np.sqrt(there.sum()), abs=1e-6 * scale), statistic
 
 
 def test_distances_add_up_and_agree_with_the_weights() -> None:
@@ -55,6 +29,7 @@ def test_distances_add_up_and_agree_with_the_weights() -> None:
     assert seen.ranges[:4].tolist() == [[0, 1], [1, 2], [2, 4], [4, 8]]
     assert seen.share.sum() == pytest.approx(1.0, abs=1e-6)
     assert seen.share[0] == pytest.approx(found.mean("self")[1, 2], abs=1e-6)
+    assert seen.error[0] == pytest.approx(found.error("self")[1, 2], abs=1e-6)
     assert np.nansum(seen.grid, -1) == pytest.approx(np.ones(32), abs=1e-6)
     assert not np.triu(seen.grid, 1).any()
     first = ropewalk.survey(model, [texts[2][:64]]).mean_map((1, 2)).grid
@@ -88,9 +63,13 @@ def test_shards_merge_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(corpus, "SHARD", 2)
     model, texts = SmallModel("plain"), texts_of(LENGTHS)
     whole = ropewalk.survey(model, texts, out=tmp_path / "s", top=2)
-    shards = [Tally.load(path) for path in sorted((tmp_path / "s" / "shards").iterdir())]
-    assert len(shards) == 3
-    for order in permutations(shards):
+    assert (whole.texts, len(whole._shards)) == (len(texts), 3)
+    parts = []
+    for number, shard in whole._shards.items():
+        part = ropewalk.survey(model, [texts[one] for one in sorted(shard.texts.numbers)], top=2)._tally
+        part.places[..., 0][part.places[..., 0] >= 0] += 2 * number
+        parts.append(part)
+    for order in permutations(parts):
         total = Tally.empty(len(whole.names), 3, 4, len(whole._tally.distances), 2)
         for one in order:
             total.merge(one)
@@ -108,13 +87,16 @@ def test_a_survey_that_was_ended_goes_on(pauses: int, tmp_path: Path, monkeypatc
     for _ in range(pauses):
         next(steps)
     steps.close()
-    committed = {path.name: path.stat().st_mtime_ns for path in (tmp_path / "cut" / "shards").iterdir()}
+    shards = tmp_path / "cut" / "shards"
+    committed = {path.name: path.stat().st_mtime_ns for path in shards.iterdir()}
     assert len(committed) == (pauses - 1) // 2
     if committed:
-        assert ropewalk.load_survey(tmp_path / "cut").texts == 2 * len(committed)
-        assert not ropewalk.load_survey(tmp_path / "cut").complete
+        begun = ropewalk.load_survey(tmp_path / "cut")
+        assert (begun.texts, begun.complete) == (2 * len(committed), False)
+        best = begun.top_examples((1, 1), "self")[0]
+        assert best.of.ids.tolist() == texts[best.text]
     again = ropewalk.survey(model, texts, out=tmp_path / "cut", batch=1)
-    assert {name: (tmp_path / "cut" / "shards" / name).stat().st_mtime_ns for name in committed} == committed
+    assert {name: (shards / name).stat().st_mtime_ns for name in committed} == committed
     assert again.complete
     for name in ("heads", "distances", "examples"):
         first, second = (tmp_path / one / f"{name}.parquet" for one in ("whole", "cut"))
@@ -135,22 +117,60 @@ def test_tables_are_read_as_they_are(tmp_path: Path) -> None:
     import pandas as pd
 
     model, texts = SmallModel("plain"), texts_of(LENGTHS)
-    found = ropewalk.survey(model, texts, out=tmp_path / "s")
+    found = ropewalk.survey(model, texts, out=tmp_path / "s", pairs=lambda tokens, row: [])
     heads = pd.read_parquet(tmp_path / "s" / "heads.parquet")
     assert list(heads) == ["layer", "head", "statistic", "value", "error", "n"]
     chosen = heads[(heads.statistic == "sink") & (heads.layer == 1) & (heads["head"] == 2)].iloc[0]
     assert (chosen.value, chosen.error) == (found.mean("sink")[1, 2], found.error("sink")[1, 2])
     assert chosen.n == found.count("sink") == 5
-    examples = pd.read_parquet(tmp_path / "s" / "examples.parquet")
-    assert {"text", "query", "key", "value"} <= set(examples)
+    assert heads.value[heads.n == 0].isna().all()
+    assert heads.dtypes[["layer", "head", "value", "error", "n"]].tolist() == ["i4", "i4", "f8", "f8", "i4"]
+    nothing = parquet.read_table(tmp_path / "s" / "heads.parquet", filters=[("statistic", "=", "pairs")])
+    assert (nothing.num_rows, nothing["value"].null_count) == (12, 12)  # null, which every reader leaves out of a mean
     distances = pd.read_parquet(tmp_path / "s" / "distances.parquet")
     assert distances.groupby(["layer", "head"]).value.sum().to_numpy() == pytest.approx(np.ones(12), abs=1e-6)
     loaded = ropewalk.load_survey(tmp_path / "s")
     assert np.array_equal(loaded.mean("entropy"), found.mean("entropy"))
     assert loaded.frame.equals(found.frame)
     manifest = json.loads((tmp_path / "s" / "manifest.json").read_text())
+    assert manifest["corpus"]["sources"] == ["memory"]
     assert manifest["model"]["fingerprint"] == "f"
     assert manifest["complete"] is True
+
+
+def test_examples_are_read_without_corpus_and_model(tmp_path: Path) -> None:
+    import pandas as pd
+
+    texts = texts_of(LENGTHS)
+    ropewalk.survey(SmallModel("plain"), texts, out=tmp_path / "s", top=3, values=False)
+    assert sorted(path.name for path in (tmp_path / "s").iterdir()) == [
+        *("distances.parquet", "examples.parquet", "heads.parquet", "manifest.json"),
+        *("tally.safetensors", "texts.safetensors"),
+    ]
+    found = ropewalk.load_survey(tmp_path / "s")
+    examples = found.top_examples((2, 3), "duplicate")
+    table = pd.read_parquet(tmp_path / "s" / "examples.parquet")
+    rows = table[(table.layer == 2) & (table["head"] == 3) & (table.statistic == "duplicate")]
+    assert rows.value.tolist() == [one.value for one in examples]
+    for row, example in zip(rows.itertuples(), examples, strict=True):
+        ids, text = texts[example.text], found.text(example.text)
+        assert (row.text, row.query, row.key) == (example.text, example.query, example.key)
+        assert text.ids.tolist() == example.of.ids.tolist() == ids
+        assert [token.id for token in text.tokens] == ids
+        assert row.query_token == row.key_token == text.token(example.key) == PIECES[ids[example.key] % 9].decode()
+        before, _, rest = row.query_context.partition("«")
+        around = [b"<s>" if one == 49 else PIECES[one % 9] for one in ids]
+        at = example.query
+        assert before == b"".join(around[max(at - 15, 0) : at]).decode()
+        assert rest == f"{row.query_token}»" + b"".join(around[at + 1 : at + 16]).decode()
+    special = next(one.of for one in found.top_examples((0, 0), "self") if one.text == 0)
+    assert (special.tokens[0].text, special.tokens[0].kind) == ("<s>", "special")
+    with pytest.raises(SurveyError, match="Text 99 is not among those"):
+        found.text(99)
+    with pytest.raises(SurveyError, match="cannot be compared by text"):
+        found.compare(found)
+    again = ropewalk.survey(SmallModel("plain"), texts, out=tmp_path / "s", top=3, values=False)
+    assert again.texts == len(texts)  # nothing is left to run, and no shard is looked for
 
 
 @pytest.mark.parametrize("kept", ["folders", "memory"])
@@ -207,12 +227,15 @@ def test_what_cannot_be_surveyed_is_a_sentence(texts: list[Any], options: dict[s
         ropewalk.survey(SmallModel("plain"), texts, **options)
 
 
-def test_a_damaged_shard_is_named(tmp_path: Path) -> None:
+def test_a_damaged_tally_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "SHARD", 1)
     model, texts = SmallModel("plain"), texts_of((4, 5))
-    ropewalk.survey(model, texts, out=tmp_path / "s")
-    shard = tmp_path / "s" / "shards" / "000000.npz"
-    shard.write_bytes(shard.read_bytes()[:-40])
-    with pytest.raises(SurveyError, match=r"000000\.npz is not a shard of a survey, or is damaged; delete it"):
+    steps = survey_steps(model, texts, out=tmp_path / "s")
+    next(steps), next(steps)
+    steps.close()
+    tally = tmp_path / "s" / "tally.safetensors"
+    tally.write_bytes(tally.read_bytes()[:-40])
+    with pytest.raises(SurveyError, match=r"tally\.safetensors is no file of a survey, or is damaged; delete it"):
         ropewalk.survey(model, texts, out=tmp_path / "s")
-    shard.unlink()
+    tally.unlink()
     assert ropewalk.survey(model, texts, out=tmp_path / "s").texts == 2
