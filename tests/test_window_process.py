@@ -57,6 +57,7 @@ exporter.failed.connect(lambda sentence: print("failed", sentence))
 until(exporter.saved, lambda: exporter.numbers(numbers_file.FORMATS[0], folder / "numbers", (0, 3), (0, 3)))
 until(exporter.saved, lambda: exporter.trace(folder / "trace.safetensors"))
 until(exporter.saved, lambda: exporter.picture("heads", pictures.FORMATS[0], folder / "picture"))
+until(exporter.saved, lambda: exporter.picture("heads", pictures.FORMATS[2], folder / "page"))
 player = window.lesson.player
 until(player.step_filled, lambda: player.open(load_shelf().lessons[0], 0))
 wait_until_drawn(window)
@@ -92,7 +93,7 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
 def test_all_of_it_was_done(said: dict[str, list[str]]) -> None:
     assert said["model"] == ["bundled"]
     assert {"heads", "compare", "experiments", "lesson"} <= set(said["made"])
-    assert said["files"] == ["numbers", "picture", "trace.safetensors"]
+    assert said["files"] == ["numbers", "page", "picture", "trace.safetensors"]
     assert said["lesson"] == ["0"]
     assert "failed" not in said
 
