@@ -76,6 +76,7 @@ class Shared:
         snapshot.wait_until_drawn(window)
         session = window.session
         self.window, self.size, self.opened = window, window.size(), session.model_handle
+        self.workspace = window.stage.workspace
         self.settings, self.selection = _fields(session.settings.now), _fields(session.selection.now)
         self.prompt = Prompt(run_of(window).prompt)
 
@@ -112,7 +113,7 @@ class Shared:
             window.set_look("dark", projector=False)
         window.setWindowState(Qt.WindowState.WindowNoState)
         window.resize(self.size)
-        window.show_workspace(WORKSPACES[0].name)
+        window.show_workspace(self.workspace)
         window.failure.dismiss()
         session.selection.update(**self.selection)
         session.settings.update(**self.settings)
