@@ -25,7 +25,7 @@ from ropewalk.views.stage.workspaces import WORKSPACES
 from ropewalk.views.style import motion, theme
 from tests.in_process import new_session
 
-ROOMY = QSize(1600, 1000)
+ROOMY = QSize(1280, 800)
 LIGHT = "shapes"
 """The workspace whose panels are made and drawn in the least time, for tests of what is not in the panels."""
 
