@@ -25,7 +25,7 @@ from ropewalk.views.stage.workspaces import WORKSPACES
 from ropewalk.views.style import motion, theme
 from tests.in_process import new_session
 
-ROOMY = QSize(1280, 800)
+COMMON_SIZE = QSize(1280, 800)
 LIGHT = "shapes"
 """The workspace whose panels are made and drawn in the least time, for tests of what is not in the panels."""
 
@@ -35,7 +35,7 @@ def opened_window(
     folder: Path,
     path: str | None,
     prompt: str,
-    size: QSize = ROOMY,
+    size: QSize = COMMON_SIZE,
     layers: int | None = None,
     workspace: str = WORKSPACES[0].name,
 ) -> Iterator[MainWindow]:
