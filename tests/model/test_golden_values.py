@@ -186,7 +186,7 @@ def largest_difference(first: Tensor, second: Tensor, padding: Tensor | None) ->
         ("llama", 1),
         pytest.param("llama", 7, marks=pytest.mark.slow),
         pytest.param("llama", 128, marks=pytest.mark.slow),
-        ("everything", 7),
+        pytest.param("everything", 7, marks=pytest.mark.slow),
         ("everything", 128),
         ("soft cap", 7),
     ],

@@ -25,7 +25,7 @@ from ropewalk.views.stage.workspaces import WORKSPACES
 from ropewalk.views.style import motion, theme
 from tests.in_process import new_session
 
-ROOMY = QSize(1600, 1000)
+COMMON_SIZE = QSize(1280, 800)
 LIGHT = "shapes"
 """The workspace whose panels are made and drawn in the least time, for tests of what is not in the panels."""
 
@@ -35,7 +35,7 @@ def opened_window(
     folder: Path,
     path: str | None,
     prompt: str,
-    size: QSize = ROOMY,
+    size: QSize = COMMON_SIZE,
     layers: int | None = None,
     workspace: str = WORKSPACES[0].name,
 ) -> Iterator[MainWindow]:
@@ -76,6 +76,7 @@ class Shared:
         snapshot.wait_until_drawn(window)
         session = window.session
         self.window, self.size, self.opened = window, window.size(), session.model_handle
+        self.workspace = window.stage.workspace
         self.settings, self.selection = _fields(session.settings.now), _fields(session.selection.now)
         self.prompt = Prompt(run_of(window).prompt)
 
@@ -112,7 +113,7 @@ class Shared:
             window.set_look("dark", projector=False)
         window.setWindowState(Qt.WindowState.WindowNoState)
         window.resize(self.size)
-        window.show_workspace(WORKSPACES[0].name)
+        window.show_workspace(self.workspace)
         window.failure.dismiss()
         session.selection.update(**self.selection)
         session.settings.update(**self.settings)

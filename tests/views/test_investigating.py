@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 import pytest
-from PySide6.QtCore import QRectF, Qt
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
@@ -35,7 +35,7 @@ PROMPT = " hark, who goes there? hark, who goes there?"
 @pytest.fixture(scope="module")
 def whole(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[MainWindow]:
     """One window for every test here: opening the model takes longer than they do."""
-    with opened_window(tmp_path_factory.mktemp("settings"), None, PROMPT) as window:
+    with opened_window(tmp_path_factory.mktemp("settings"), None, PROMPT, QSize(1280, 800)) as window:
         for card in window.cards.values():
             card.make_panel()  # here, for their menus live as long as this window, and not as one test
         yield window

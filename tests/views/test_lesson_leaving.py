@@ -32,12 +32,14 @@ from tests.app.filled_lessons import SHELF
 from tests.views import driving
 from tests.views.canned import CONFIG
 
+SIZE = QSize(1280, 800)
+
 
 @pytest.fixture(scope="module")
 def shared(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[driving.Shared]:
     """A window over a real session, with the bundled model and a run."""
     folder = tmp_path_factory.mktemp("window")
-    with driving.opened_window(folder, None, "hark, who goes there?", QSize(1280, 800)) as window:
+    with driving.opened_window(folder, None, "hark, who goes there?", SIZE, workspace=driving.LIGHT) as window:
         window.lesson.take_shelf(SHELF)
         settle(window)
         yield driving.Shared(window)
@@ -46,7 +48,7 @@ def shared(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture
 def own_window(qtbot: QtBot, tmp_path: Path) -> Iterator[MainWindow]:
     """A window that no other test has, in which another model may stay open."""
-    with driving.opened_window(tmp_path, None, "hark, who goes there?", QSize(1280, 800)) as window:
+    with driving.opened_window(tmp_path, None, "hark, who goes there?", SIZE, workspace=driving.LIGHT) as window:
         window.lesson.take_shelf(SHELF)
         settle(window)
         yield window

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas
 import pytest
 import torch
 
@@ -378,6 +377,8 @@ def test_a_run_under_interventions_goes_on_when_it_was_loaded(bundled: Model, tm
 
 
 def test_a_frame_without_pandas_is_a_sentence(bundled: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+    import pandas  # here, so that no worker waits for it while it collects
+
     head = bundled.capture("to be or not").head(1, 3)
     frame = head.to_frame()
     assert isinstance(frame, pandas.DataFrame)

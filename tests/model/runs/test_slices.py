@@ -14,9 +14,16 @@ from ropewalk.model.runs.trace import Trace, capture, capture_steps
 from tests.model.small_models import CONFIGS, make, random_ids
 
 CHUNK = 16
+HEADS = ("one head", "all heads")
+WAYS = [
+    pytest.param(name, heads, marks=pytest.mark.slow if (place + turn) % 2 else ())
+    for place, name in enumerate(CONFIGS)
+    for turn, heads in enumerate(HEADS)
+]
+"""Every model in slices of one head and of all; the ordinary run takes them by turns."""
 
 
-@pytest.fixture(params=["one head", "all heads"])
+@pytest.fixture(params=HEADS)
 def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Slices of three rows, and of one head and five keys or of all heads."""
     monkeypatch.setattr(slices, "PIECE_ROWS", 3)
@@ -34,13 +41,13 @@ def _same(whole: Trace, pieces: Trace, what: str) -> None:
     assert torch.allclose(whole.logits.tensor, pieces.logits.tensor, atol=1e-5), what
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(("name", "small"), WAYS, indirect=["small"])
 def test_slices_equal_one_go(name: str, small: None) -> None:
     decoder, ids = make(name), random_ids(2 * CHUNK + 5)
     _same(capture(decoder, ids), finished(capture_steps(decoder, ids, chunk=CHUNK)), name)
 
 
-@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize(("name", "small"), WAYS, indirect=["small"])
 def test_slices_of_a_padded_batch_equal_one_go(name: str, small: None) -> None:
     decoder, tokens = make(name), 2 * CHUNK + 5
     ids = random_ids(tokens, batch=2)

@@ -107,7 +107,8 @@ play = "rotation"
 @pytest.fixture(scope="module")
 def shared(qapp: QApplication, tmp_path_factory: pytest.TempPathFactory) -> Iterator[driving.Shared]:
     """A window over a real session, with the bundled model and a run."""
-    with driving.opened_window(tmp_path_factory.mktemp("window"), None, "hark", QSize(1280, 800)) as window:
+    folder = tmp_path_factory.mktemp("window")
+    with driving.opened_window(folder, None, "hark", QSize(1280, 800), workspace=driving.LIGHT) as window:
         yield driving.Shared(window)
 
 

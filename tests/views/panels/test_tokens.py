@@ -215,7 +215,7 @@ def test_ten_thousands_of_tokens_are_placed_over_several_turns(qtbot: QtBot, mon
     strip.set_tokens(tokens, len(tokens))
     assert (spans, strip.is_placed) == ([(0, AT_ONCE)], False)
     assert strip.box_of(len(tokens) - 1).isEmpty()
-    qtbot.waitUntil(lambda: strip.is_placed)
+    qtbot.waitUntil(lambda: strip.is_placed, timeout=60_000)
     assert spans == [(n, min(n + AT_ONCE, len(tokens))) for n in range(0, len(tokens), AT_ONCE)]
     for position in (0, AT_ONCE, len(tokens) - 1):
         assert strip.token_at(strip.box_of(position).center()) == position

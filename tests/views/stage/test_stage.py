@@ -173,6 +173,7 @@ def test_tokens_get_the_lines_they_need_up_to_two(
     window = own_window
     strip = cast("TokensPanel", window.panels["tokens"]).strip
     window.resize(1366, 900)
+    window.show_workspace("decode")  # its panels are drawn in less time than those of the Overview
     heights = []
     for count in (6, 40, 120):
         engine.prefill = count
