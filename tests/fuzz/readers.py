@@ -14,7 +14,7 @@ import torch
 from safetensors.torch import load_file
 
 from ropewalk.app.files.session_file import read_session, write_session
-from ropewalk.app.lessons.shelf import FOLDER, load_lesson
+from ropewalk.app.lessons.loading import FOLDER, load_lesson
 from ropewalk.app.passing import PASSING
 from ropewalk.app.settings import SettingsStore
 from ropewalk.model.checkpoints import open_checkpoint, outline_checkpoint
