@@ -86,9 +86,21 @@ class TransformersNotebookModel(Model):
             if name in (f"{prefix}input_ids", f"{prefix}attention_mask", "past_key_values", "cache"):
                 raise PromptError(f"A run makes {name} itself, from its prompt and mask; leave it out of inputs.")
 
-    def record(self, batch: Batch, recorder: Recorder[Made], watches: Mapping[str, Watch] | None = None) -> Made:
+    def record(
+        self,
+        batch: Batch,
+        recorder: Recorder[Made],
+        watches: Mapping[str, Watch] | None = None,
+        interventions: Sequence[Intervention] = (),
+    ) -> Made:
         """Run a batch for a recorder; each layer is freed when it lets go of it. There are no hook points to watch."""
-        return self.model.record(batch.inputs, recorder, positions=batch.positions, padding=batch.padding)
+        return self.model.record(
+            batch.inputs,
+            recorder,
+            positions=batch.positions,
+            padding=batch.padding,
+            interventions=interventions,
+        )
 
     def append(self, trace: Trace, ids: Sequence[int]) -> Trace:
         """Decode one step with the model's own cache: a token for each prompt."""

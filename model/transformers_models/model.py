@@ -187,11 +187,18 @@ class TransformersModel:
         return trace
 
     def record(
-        self, ids: Tensor, recorder: Recorder[Made], *, positions: Tensor | None = None, padding: Tensor | None = None
+        self,
+        ids: Tensor,
+        recorder: Recorder[Made],
+        *,
+        positions: Tensor | None = None,
+        padding: Tensor | None = None,
+        interventions: Sequence[Intervention] = (),
     ) -> Made:
         """Run a prompt for a recorder, without logits; each layer is freed when it lets go of it."""
+        self.check_interventions(interventions)
         tokens, positions, padding = self._prompt(ids, positions, padding)
-        listens = _Recorder(self, tokens.shape, padding, (), take=recorder.add)
+        listens = _Recorder(self, tokens.shape, padding, interventions, take=recorder.add)
         self._run(listens, tokens, positions, padding, inputs=self._with_encoder({}, tokens, padding), last_only=True)
         return recorder.finish(
             RunHeader(
@@ -203,6 +210,7 @@ class TransformersModel:
                 prefill=tokens.shape[1],
                 logits=None,
                 first_logit_row=tokens.shape[1] - 1,
+                interventions=tuple(interventions),
             )
         )
 
