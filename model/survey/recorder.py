@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import Watch
-from ropewalk.model.decoder.scores import Span, scaled_scores, sees
+from ropewalk.model.decoder.scores import Span, scaled_scores, sees, written_scores
 from ropewalk.model.runs.layer_trace import FINE, LayerTrace
 from ropewalk.model.runs.trace import RunHeader
 from ropewalk.model.survey.outputs import HeadOutputs
@@ -81,9 +81,9 @@ class SurveyRecorder:
         if self._reads_outputs and self.decoder is not None:
             passed = (self._passed.pop(one) for one in ("attn.hook_z", "hook_resid_pre", "hook_resid_post"))
             outputs = HeadOutputs(self.decoder, number, *passed)
-        large = self._large(layer)
+        alone = self._alone(layer)
         for chunk in self._chunks:
-            self._read(layer, number, chunk, outputs, large)
+            self._read(layer, number, chunk, outputs, alone)
 
     def finish(self, run: RunHeader) -> Doubles:
         """Count the texts; returns their values [B, K, L, H]."""
@@ -135,17 +135,19 @@ class SurveyRecorder:
             )
         return torch.cat(found, -1)
 
-    def _large(self, layer: LayerTrace) -> list[bool]:
-        """Of each text, whether float32 is too coarse for its scores."""
+    def _alone(self, layer: LayerTrace) -> list[bool]:
+        """Of each text, whether its weights are worked out alone: float32 is too coarse, or heads were changed."""
+        if layer.spec.kv_map is not None or layer.spec.written:
+            return [True] * len(self.texts)
         lse = layer.lse.tensor
         found = (lse.abs() > FINE) & torch.isfinite(lse)  # [B, H, S]
         if layer.padding is not None:
             found &= layer.padding[:, None]
-        large: list[bool] = found.flatten(1).any(1).tolist()
-        return large
+        alone: list[bool] = found.flatten(1).any(1).tolist()
+        return alone
 
     def _block(
-        self, layer: LayerTrace, chunk: TextBatch, rows: Span, keys: int, outputs: HeadOutputs | None, large: list[bool]
+        self, layer: LayerTrace, chunk: TextBatch, rows: Span, keys: int, outputs: HeadOutputs | None, alone: list[bool]
     ) -> Block:
         """The weights of some rows of a chunk."""
         place, part = chunk.place, slice(*rows)
@@ -160,7 +162,7 @@ class SurveyRecorder:
         self._hide(weights, layer, chunk, rows)
         sink = None if sinks is None else (sinks[:, None] - lse).clamp_(max=0.0).exp_()
         for at, batch in enumerate(range(place.start, place.stop)):
-            if large[batch]:
+            if alone[batch]:
                 weights[at] = layer.weights(rows=rows, keys=(0, keys), batch=batch)
                 logs[at] = weights[at].log().clamp_(LEAST_LOG, 0.0)
                 if sink is not None:
@@ -181,7 +183,7 @@ class SurveyRecorder:
     # Reading
 
     def _read(
-        self, layer: LayerTrace, number: int, chunk: TextBatch, outputs: HeadOutputs | None, large: list[bool]
+        self, layer: LayerTrace, number: int, chunk: TextBatch, outputs: HeadOutputs | None, alone: list[bool]
     ) -> None:
         """Read a chunk of a layer."""
         eligible, heads = self._eligible[chunk.first], layer.spec.heads
@@ -192,7 +194,7 @@ class SurveyRecorder:
         distances = torch.zeros(len(chunk), heads, self.distances.shape[1], dtype=torch.float64, device=device)
         shares = torch.zeros(heads, GRID, GRID, dtype=torch.float64, device=device)
         for rows, keys in self._blocks(chunk, layer):
-            block = self._block(layer, chunk, rows, keys, outputs, large)
+            block = self._block(layer, chunk, rows, keys, outputs, alone)
             part = slice(rows[0] - first, rows[1] - first)
             for at, one in enumerate(self.statistics):
                 if asked[at]:
@@ -266,7 +268,8 @@ def _scores(layer: LayerTrace, cells: Cells, heads: Tensor) -> Tensor:
     """
     chunk, spec = cells.batch, layer.spec
     key = layer.keys.tensor[chunk.place, :, : cells.keys].float().flatten(0, 1)  # [B · Hkv, m, Dh]
-    group = cells.at * spec.kv_heads + heads // (spec.heads // spec.kv_heads)
+    read = torch.tensor([spec.kv_head_of(head) for head in range(spec.heads)], device=key.device)
+    group = cells.at * spec.kv_heads + read[heads]
     order = group.argsort(stable=True)
     count = group.bincount(minlength=len(key))
     nth = torch.empty_like(order)
@@ -277,4 +280,8 @@ def _scores(layer: LayerTrace, cells: Cells, heads: Tensor) -> Tensor:
     if layer.mask is not None and (bias := layer.mask.bias) is not None:
         of_head = heads if bias.shape[1] > 1 else torch.zeros_like(heads)
         scores += bias[_place(cells, bias), of_head, cells.row][..., : cells.keys]
+    for pattern in spec.written:
+        place = ((heads == pattern.head) & (cells.row < len(pattern.rows))).nonzero()[:, 0]
+        keys = torch.arange(cells.keys, device=key.device)
+        scores[place] = written_scores(pattern, cells.row[place, None], keys)
     return scores.masked_fill_(~_seen(layer, cells), torch.finfo(scores.dtype).min)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 import ropewalk
 from ropewalk.model.decoder.hooks import capture as recording
+from ropewalk.model.decoder.interventions import NoCausalMask, ReadKvHead, SetPattern
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.notebooks.prompts import batch_of
 from ropewalk.model.survey import corpus, outputs, recorder
@@ -93,6 +94,20 @@ def test_scores_beyond_float32_are_worked_out_finer() -> None:
     assert max(float(layer.lse.tensor.abs().max()) for layer in run.trace) > 64
     found = ropewalk.survey(model, texts, statistics=["previous", "induction", "entropy", "similarity"])
     check(found, [expected(model, ids) for ids in texts], within=1e-4)
+
+
+def test_heads_that_were_changed_are_read_as_they_ran() -> None:
+    model, ids = SmallModel("llama"), texts_of((12,), vocabulary=6)[0]
+    changes = (SetPattern(1, 2, ((1.0, 0.0), (0.25, 0.75))), ReadKvHead(0, 0, 1), NoCausalMask())
+    found = ropewalk.survey(model, [ids], statistics=["previous", "largest"], interventions=changes)
+    run = model.capture([ids], interventions=changes)
+    for layer in (0, 1):
+        w = run.patterns(layer=layer)[0].double().numpy()
+        assert found.mean("previous")[layer] == pytest.approx(np.diagonal(w, -1, 1, 2).mean(-1), abs=1e-6)
+        assert found.mean("largest")[layer] == pytest.approx(w.max(-1).mean(-1), abs=1e-6)
+        for head in range(4):
+            example = found.top_examples((layer, head), "previous")[0]
+            assert example.value == pytest.approx(w[head, example.query, example.key], abs=1e-6)
 
 
 def test_examples_are_the_strongest_of_many_texts_of_a_length() -> None:
