@@ -7,10 +7,6 @@ import signal
 import sys
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    import psutil
 
 START = (
     "import sys; from importlib import import_module, util; "
@@ -29,9 +25,7 @@ MARK = "Passed a limit: "
 """Stands before the sentence of an engine's watcher, by which the window knows it."""
 SAMPLE = 0.02
 """Seconds between two looks at a process that is held to a limit."""
-LONGEST_END = 5.0
-"""Seconds for which what goes on starting others is ended again and again."""
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 1, 4, 36
+PR_SET_PDEATHSIG = 1
 
 
 def child_command(module: str, *arguments: str, tidies: bool = False) -> list[str]:
@@ -90,56 +84,7 @@ def _end_after(parent: int, ending: int) -> None:
     os.kill(os.getpid(), ending)
 
 
-def adopt_orphans() -> None:
-    """Have whatever a process that this one started leaves behind become a child of this one, where the system can."""
-    _set(PR_SET_CHILD_SUBREAPER, 1)
-
-
-def hide() -> None:
-    """Keep other processes of this user from this one's memory and descriptors, where the system can."""
-    _set(PR_SET_DUMPABLE, 0)
-
-
-def _set(what: int, value: int) -> None:
-    if sys.platform == "linux":
-        import ctypes
-
-        ctypes.CDLL(None).prctl(what, value, 0, 0, 0)
-
-
-def end_descendants(keep: int = 0) -> None:
-    """End all that this process has started, directly or not, but for one; those that come meanwhile too."""
-    import psutil
-
-    until = time.monotonic() + LONGEST_END
-    while time.monotonic() < until:
-        left = [one for one in psutil.Process().children(recursive=True) if one.pid != keep and _lives(one)]
-        if not left:
-            return
-        for one in left:
-            with suppress(psutil.Error):
-                one.kill()
-        psutil.wait_procs(left, timeout=LOOK / 10)
-
-
-def _lives(process: psutil.Process) -> bool:
-    import psutil
-
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.Error:
-        return False
-
-
-def ending(status: int) -> str:
-    """How a process ended, in words."""
-    if status < 0:
-        with suppress(ValueError):
-            return signal.Signals(-status).name
-    return f"exit status {status}"
-
-
-def fork_watcher(reading: int | None, *, mark: str = "") -> int:
+def fork_watcher(reading: int | None, *, mark: str = "") -> None:
     """Fork a small process that ends this one when its input is hung up or a limit is passed, and what is of it then.
 
     It needs nothing of this process, so it acts too while native code holds the interpreter for ever. To be called
@@ -149,25 +94,20 @@ def fork_watcher(reading: int | None, *, mark: str = "") -> int:
     ----------
     reading
         A descriptor of a pipe or socket, from which nothing is read. Once its other end is gone, this process has
-        ``GRACE`` seconds to end by itself before its group is killed. What cannot be hung up is never. None is for a
-        process without a group of its own, of which nothing but a limit is watched.
+        ``GRACE`` seconds to end by itself before its process group, which it leads, is killed. What cannot be hung up
+        is never. None is for a process without a group of its own, of which nothing but a limit is watched.
     mark
         Stands before the sentence, on stderr, that says which limit was passed (``model.limits``).
-
-    Returns
-    -------
-    int
-        The number of the small process; 0 where there is none.
     """
     if sys.platform == "win32":
-        return 0
+        return
     hearing, telling = os.pipe()  # this process alone holds the writing end, and never closes it
     watched = os.getpid()
-    if watcher := os.fork():
+    if os.fork():
         os.close(hearing)
         os.set_blocking(telling, False)
         _TELLING.append(telling)
-        return watcher
+        return
     try:
         _keep_only(hearing, reading)
         _watch(watched, reading is not None, mark)

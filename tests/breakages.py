@@ -1186,7 +1186,7 @@ BREAKAGES = (
     whole_file("what a killed writer left stays", 'and not _is_there(int(left["process"]))', "and not left"),
     whole_file("what somebody writes is taken away", 'and not _is_there(int(left["process"]))', "and left"),
     of("model/challenges/judging.py", "app/test_killed_parents")(
-        "what a learner's code starts outlives it", "watcher = fork_watcher(sys.stdin.fileno())", "watcher = 0"
+        "what a learner's code starts outlives it", "    fork_watcher(sys.stdin.fileno())", "    pass"
     ),
     of("model/challenges/judging.py", "app/lessons/test_judging")(
         "what has left its group outlives the challenge", "    adopt_orphans()\n", ""

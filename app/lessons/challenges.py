@@ -17,7 +17,8 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from ropewalk.model.challenges.challenge import CHALLENGES, Verdict, read_verdict
-from ropewalk.model.child_process import LONGEST_END, child_command, ending
+from ropewalk.model.child_process import child_command
+from ropewalk.model.descendants import LONGEST, ending
 from ropewalk.model.errors import ChallengeError
 from ropewalk.resources import resource
 
@@ -111,7 +112,7 @@ def run_challenge(name: str, path: Path, limits: Limits | None = None) -> Verdic
             start_new_session=True,
         )
         try:
-            said, _ = process.communicate(timeout=limits.start_seconds + limits.seconds + LONGEST_END)
+            said, _ = process.communicate(timeout=limits.start_seconds + limits.seconds + LONGEST)
         except subprocess.TimeoutExpired:
             return Verdict(
                 "limit", f"It ran for more than {limits.seconds:g} seconds and was stopped; is there a loop?"
@@ -131,7 +132,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):
-            process.wait(LONGEST_END)
+            process.wait(LONGEST)
     process.kill()
     process.wait()
     if os.name == "posix":

@@ -21,7 +21,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.model.challenges.challenge import Verdict
-from ropewalk.model.child_process import adopt_orphans, child_command, end_descendants, ending, fork_watcher, hide
+from ropewalk.model.child_process import child_command, fork_watcher
 
 if TYPE_CHECKING:
     from ropewalk.model.challenges.replies import Reply
@@ -56,13 +56,13 @@ class Watch(threading.Thread):
         Why it was ended; None where it was not.
     """
 
-    def __init__(self, process: int, start_seconds: float, seconds: float, memory: int, keep: int) -> None:
+    def __init__(self, process: int, start_seconds: float, seconds: float, memory: int, but: frozenset[int]) -> None:
         import psutil
 
         super().__init__(daemon=True)
         self.verdict: Verdict | None = None
         self._process = psutil.Process(process)
-        self._seconds, self._memory, self._keep = seconds, memory, keep
+        self._seconds, self._memory, self._but = seconds, memory, but
         self._until, self._most = time.monotonic() + start_seconds, float("inf")
 
     def begin(self) -> None:
@@ -84,7 +84,9 @@ class Watch(threading.Thread):
 
     def end(self) -> None:
         """End the learner's process, and all that it has started."""
-        end_descendants(keep=self._keep)
+        from ropewalk.model.descendants import end_descendants
+
+        end_descendants(self._but)
 
     def _taken(self) -> int:
         import psutil
@@ -98,10 +100,13 @@ class Watch(threading.Thread):
 def main() -> int:
     """Judge: challenge, file, seconds, MiB, seconds to start."""
     name, file, seconds, memory, start_seconds = sys.argv[1:]
-    watcher = fork_watcher(sys.stdin.fileno())  # this ends with who started it, whatever holds the interpreter
+    fork_watcher(sys.stdin.fileno())  # this ends with who started it, whatever holds the interpreter
     signal.signal(signal.SIGTERM, _end)
+    from ropewalk.model.descendants import adopt_orphans, descendants, end_descendants, hide
+
     adopt_orphans()
     hide()
+    watcher = descendants()
     try:
         process = subprocess.Popen(
             child_command("model.challenges.child", name, file, memory),
@@ -113,7 +118,7 @@ def main() -> int:
         watch.start()
         verdict = judged(name, Path(file), process, watch)
     finally:
-        end_descendants(keep=watcher)
+        end_descendants(watcher)
     os.write(sys.stdout.fileno(), verdict.to_json().encode())
     return 0
 
@@ -122,6 +127,7 @@ def judged(name: str, file: Path, process: subprocess.Popen[bytes], watch: Watch
     """Compare what the learner's process says its function gave."""
     from ropewalk.model.challenges import replies
     from ropewalk.model.challenges.grading import grade
+    from ropewalk.model.descendants import ending
 
     assert process.stdout is not None
     messages = replies.read(process.stdout)
