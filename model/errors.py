@@ -146,4 +146,6 @@ def unforeseen(error: BaseException, doing: str = "") -> str:
     """Put an exception that nobody foresaw into one sentence; ``doing`` is what was going on, such as a job's name."""
     cause = quoted(str(error).strip().split("\n")[0]).rstrip(".") or "no message"
     during = f" while {doing[0].lower()}{doing[1:]}" if doing else ""
+    if isinstance(error, MemoryError):
+        return f"Memory ran out{during}; close other programs, or ask for less."
     return f"Something unforeseen went wrong{during}: {cause} ({type(error).__name__})."

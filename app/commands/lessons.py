@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +46,10 @@ def show_lessons(parsed: argparse.Namespace) -> None:
             found = error.sentence
         if found:
             wrong.append(found)
+    for sentence in wrong[:-1]:
+        print(sentence, file=sys.stderr)
     if wrong:
-        raise LessonError("\n".join(wrong))
+        raise LessonError(wrong[-1])
 
 
 def _check(file: Path, lesson: Lesson) -> str:

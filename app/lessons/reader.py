@@ -600,8 +600,13 @@ def _sample(draw: Draw) -> Value:
 
 def _beside(values: Mapping[str, Any]) -> Iterator[str]:
     """What is said in a table and in the checks inside it, each piece with what decides it, for whoever reads them."""
-    for claim in values.get("claims", ()):
+    for claim in _dicts(values.get("claims")):
         said, held = (one if isinstance(one, list) else [one] for one in (claim.get("says"), claim.get("holds")))
         yield f"{' | '.join(map(str, said))}  ←  {' and '.join(map(str, held))}"
-    for asked in values.get("check", ()):
+    for asked in _dicts(values.get("check")):
         yield from _beside(asked)
+
+
+def _dicts(value: object) -> list[dict[str, Any]]:
+    """The tables in what should be a list of them; what is wrong with others is said elsewhere."""
+    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []

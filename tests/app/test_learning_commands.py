@@ -125,7 +125,10 @@ def test_a_lesson_file_is_checked(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.count("No model is open") == 1
     Path("bad.toml").write_text(LESSON.replace("minutes", "minuets"), encoding="utf-8")
     assert typed("lessons", "bad.toml") == 1
-    assert capsys.readouterr().err == "bad.toml, line 3: A lesson has no key 'minuets'; did you mean minutes?\n"
+    refused = "bad.toml, line 3: A lesson has no key 'minuets'; did you mean minutes?\n"
+    assert capsys.readouterr().err == refused
+    assert typed("lessons", "bad.toml", "bad.toml") == 1
+    assert capsys.readouterr().err == 2 * refused
 
 
 def test_a_sentence_that_its_number_contradicts_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,3 +23,9 @@ def test_a_name_is_quoted_without_what_moves_a_cursor() -> None:
     assert quoted("a\x1b]52;c;\n\tb") == "a ]52;c;  b"
     assert quoted("z" * 999) == "z" * 200 + "…"
     assert len(unforeseen(ValueError("w" * 9999))) < 300
+
+
+def test_memory_that_runs_out_is_foreseen() -> None:
+    assert unforeseen(MemoryError(), "Opening x") == (
+        "Memory ran out while opening x; close other programs, or ask for less."
+    )

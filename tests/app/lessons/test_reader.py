@@ -247,3 +247,9 @@ def test_lines_are_found_past_multi_line_strings() -> None:
     assert lines.line_of((), "", "c = 2") == 4
     assert ("step", 1) in lines
     assert ("nothing",) not in lines
+
+
+@pytest.mark.parametrize("claims", ['["x"]', '{ says = "x" }', '[{ says = [], holds = "" }, ""]'])
+def test_claims_that_are_no_tables_are_refused(claims: str) -> None:
+    with pytest.raises(LessonFileError):
+        read(f"{SMALL}claims = {claims}\n")
