@@ -40,6 +40,10 @@ class HeadOutputs:
         """[B, n, D] what the block adds in all."""
         return self.after[texts, rows].float() - self.before[texts, rows].float()
 
+    def read(self) -> None:
+        """Read them now, with all threads."""
+        _ = self._read
+
     @property
     def norms(self) -> Tensor:
         """[B, H, S] the norm of what each head adds."""

@@ -6,7 +6,8 @@ Texts of like length are read together, a *chunk*, in blocks of rows of all of t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
@@ -81,9 +82,10 @@ class SurveyRecorder:
         if self._reads_outputs and self.decoder is not None:
             passed = (self._passed.pop(one) for one in ("attn.hook_z", "hook_resid_pre", "hook_resid_post"))
             outputs = HeadOutputs(self.decoder, number, *passed)
+            outputs.read()
         alone = self._alone(layer)
-        for chunk in self._chunks:
-            self._read(layer, number, chunk, outputs, alone)
+        for chunk, sums in zip(self._chunks, self._read_all(layer, outputs, alone), strict=True):
+            self._keep(layer, number, chunk, sums)
 
     def finish(self, run: RunHeader) -> Doubles:
         """Count the texts; returns their values [B, K, L, H]."""
@@ -182,10 +184,28 @@ class SurveyRecorder:
     # ------------------------------------------------------------------------------------------------------------------
     # Reading
 
+    def _read_all(
+        self, layer: LayerTrace, outputs: HeadOutputs | None, alone: list[bool]
+    ) -> Iterable[tuple[Tensor, Tensor, Tensor]]:
+        """Read the chunks of a layer, each in a thread of its own: a chunk has too little for several to share."""
+
+        def read(chunk: TextBatch) -> tuple[Tensor, Tensor, Tensor]:
+            return self._read(layer, chunk, outputs, alone)
+
+        threads = torch.get_num_threads()
+        if threads == 1 or len(self._chunks) == 1 or layer.keys.tensor.device.type != "cpu":
+            return map(read, self._chunks)
+        try:
+            with ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,)) as pool:
+                return list(pool.map(read, self._chunks))
+        finally:
+            torch.set_num_threads(threads)  # which new threads of torch itself take up
+
+    @torch.no_grad()
     def _read(
-        self, layer: LayerTrace, number: int, chunk: TextBatch, outputs: HeadOutputs | None, alone: list[bool]
-    ) -> None:
-        """Read a chunk of a layer."""
+        self, layer: LayerTrace, chunk: TextBatch, outputs: HeadOutputs | None, alone: list[bool]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Read a chunk: values [K, B, H, T]; by distance [B, H, D]; by part [H, G, G]."""
         eligible, heads = self._eligible[chunk.first], layer.spec.heads
         asked = eligible.flatten(1).any(1).tolist()
         first, last = chunk.rows
@@ -202,6 +222,11 @@ class SurveyRecorder:
             distances += (block.by_distance * block.cells.real[:, None, :, None]).sum(2)
             by_part = block.by_part.transpose(0, 1).flatten(1, 2)  # [H, B · n, GRID]
             shares += chunk.in_parts[..., part].transpose(0, 1).flatten(1) @ by_part
+        return values, distances, shares
+
+    def _keep(self, layer: LayerTrace, number: int, chunk: TextBatch, sums: tuple[Tensor, Tensor, Tensor]) -> None:
+        """Keep what was read of a chunk."""
+        (values, distances, shares), eligible = sums, self._eligible[chunk.first]
         count = eligible.sum(-1)
         means = values.masked_fill(~eligible[:, :, None], 0.0).sum(-1, dtype=torch.float64) / count[..., None]
         self.values[chunk.place, :, number] = means.transpose(0, 1).cpu().numpy()
