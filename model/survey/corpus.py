@@ -213,18 +213,20 @@ class Corpus:
                 yield self._of_row(row, f"Line {number} of {path}")
 
 
-def batches_of(texts: Sequence[Text], size: int | None) -> list[list[Text]]:
+def batches_of(texts: Sequence[Text], size: int | None, *, of_one_length: bool = False) -> list[list[Text]]:
     """Texts of like length together; the same for the same texts, whoever runs them.
 
     Parameters
     ----------
     size
         How many; None for as many as have so many tokens as :data:`BATCH_TOKENS`, padding included.
+    of_one_length
+        Whether those of a batch have one length, as rotary rules need that look at the longest of those that run.
     """
     found = list[list[Text]]()
     for text in sorted(texts, key=lambda one: (len(one), one.number)):
         most = size or max(BATCH_TOKENS // len(text), 1)
-        if not found or len(found[-1]) >= most:
+        if not found or len(found[-1]) >= most or (of_one_length and len(found[-1][0]) != len(text)):
             found.append([])
         found[-1].append(text)
     return found

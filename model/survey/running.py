@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import ropewalk
 from ropewalk.model.codec import to_json
+from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.interventions import Intervention, PermuteTokens, check_interventions
 from ropewalk.model.decoder.rope_scaling import as_run
 from ropewalk.model.errors import SurveyError, TraceError
@@ -170,7 +171,8 @@ class _Run:
         """Run a shard."""
         tally, surveyed, each = self.empty(), list[Text](), list[NDArray[np.float32]]()
         decoder = _decoder_of(self.model)
-        for together in batches_of(texts, self.batch):
+        of_one_length = _depends_on_length(as_run(self.model.config, self.interventions))
+        for together in batches_of(texts, self.batch, of_one_length=of_one_length):
             recorder = SurveyRecorder(tally, self.statistics, together, decoder)
             batch = batch_of([text.ids.tolist() for text in together], None)
             found = self.model.record(batch, recorder, recorder.watches(), self.interventions)
@@ -249,6 +251,14 @@ def _check_interventions(model: Model, interventions: Sequence[Intervention]) ->
     check_interventions(interventions, model.config)
     if any(isinstance(one, PermuteTokens) for one in interventions):
         raise SurveyError("Texts of many lengths have no order of tokens in common; survey them in their own.")
+
+
+def _depends_on_length(config: ModelConfig) -> bool:
+    """Whether what rotates a layer depends on how long a text is."""
+    return any(
+        rope is not None and rope.depends_on_length
+        for rope in (config.rope_of(layer) for layer in range(config.layers))
+    )
 
 
 def _decoder_of(model: Model) -> Any:
