@@ -255,10 +255,8 @@ def _check_interventions(model: Model, interventions: Sequence[Intervention]) ->
 
 def _depends_on_length(config: ModelConfig) -> bool:
     """Whether what rotates a layer depends on how long a text is."""
-    return any(
-        rope is not None and rope.depends_on_length
-        for rope in (config.rope_of(layer) for layer in range(config.layers))
-    )
+    rules = [config.rope_of(layer) for layer in range(config.layers)]
+    return any(rope is not None and rope.depends_on_length for rope in rules)
 
 
 def _decoder_of(model: Model) -> Any:

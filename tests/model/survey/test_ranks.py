@@ -48,12 +48,12 @@ def check_same(found: Survey, wanted: Survey) -> None:
     assert sorted(path.name for path in found.folder.glob("tally*")) == ["tally.safetensors"]
     for name in wanted.names:
         assert found.count(name) == wanted.count(name)
-        assert found.mean(name) == pytest.approx(wanted.mean(name), rel=1e-6, nan_ok=True)
-        assert found.error(name) == pytest.approx(wanted.error(name), rel=1e-5, nan_ok=True)
+        assert found.mean(name) == pytest.approx(wanted.mean(name), rel=1e-6, abs=1e-6, nan_ok=True)
+        assert found.error(name) == pytest.approx(wanted.error(name), rel=1e-5, abs=1e-6, nan_ok=True)
         for mine, theirs in zip(*(one.top_examples((1, 2), name) for one in (found, wanted)), strict=True):
             assert (mine.text, mine.query, mine.key) == (theirs.text, theirs.query, theirs.key)
-            assert mine.value == pytest.approx(theirs.value, rel=1e-6)
-    assert found.mean_map((2, 3)).grid == pytest.approx(wanted.mean_map((2, 3)).grid, rel=1e-6, nan_ok=True)
+            assert mine.value == pytest.approx(theirs.value, rel=1e-6, abs=1e-6)
+    assert found.mean_map((2, 3)).grid == pytest.approx(wanted.mean_map((2, 3)).grid, rel=1e-6, abs=1e-6, nan_ok=True)
     assert np.abs(found.compare(wanted).difference).max() < 1e-5
 
 

@@ -26,7 +26,7 @@ from tests.model.survey.small_survey import FAMILIES, SmallModel, expected, text
 
 LENGTHS = (9, 1, 70, 31, 67, 31, 33)
 CELLS = [(5, 2), (5, 3), (8, 8), (200, 1)]
-OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in CONFIGS if name not in ("plain", "sink")]
+OTHERS = [pytest.param(name, marks=pytest.mark.slow) for name in CONFIGS if name not in ("plain", "sink", "dynamic")]
 
 
 def check(found: Survey, each: Sequence[dict[str, NDArray[np.float64]]], within: float = 1e-6) -> None:
@@ -43,7 +43,7 @@ def check(found: Survey, each: Sequence[dict[str, NDArray[np.float64]]], within:
         assert found.error(statistic) == pytest.approx(spread / np.sqrt(there.sum()), abs=allowed), statistic
 
 
-@pytest.mark.parametrize("name", [*FAMILIES, *OTHERS])
+@pytest.mark.parametrize("name", [*FAMILIES, "dynamic", *OTHERS])
 def test_every_statistic_is_what_numpy_says_of_explicit_weights(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, texts = SmallModel(name), texts_of(LENGTHS)
     each = [expected(model, ids, [cell for cell in CELLS if max(cell) < len(ids)]) for ids in texts]
