@@ -62,6 +62,7 @@ def test_a_lesson_is_given_their_numbers() -> None:
     assert surveyed.surveyed_mean("text", head, "line_break") == mean.max()
     assert surveyed.surveyed_error("text", head, "line_break") == error[head.layer, head.head]
     assert surveyed.surveyed_texts("text", "line_break") == survey.count("line_break")
+    assert surveyed.surveyed_texts("text", "special") == 0
 
 
 @pytest.mark.parametrize(

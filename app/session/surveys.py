@@ -323,7 +323,9 @@ class Surveys(QObject):
     def lend(self, name: str, statistic: str, head: tuple[int, int] | None) -> None:
         """Show a survey that comes along, at a statistic and a head, until it is taken back."""
         folder = BUNDLED[name][1]
-        self._put_by = self._put_by or {name: getattr(self, name) for name in OPEN}
+        if not self._put_by:
+            self._put_by = {name: getattr(self, name) for name in OPEN}
+            self.first_sight |= self.now is None and self._session.jobs.has("survey")  # which now never comes
         if self._lent == folder and self.now is not None and self.now.folder == str(folder) and not self.busy:
             self._choose(statistic, head)
             return

@@ -131,7 +131,6 @@ class LessonScenes(QObject):
         self._rope.begin_anew()
         self._session.selection.point_at(Hover())
         self._ledger.show_outline(None)
-        self._session.surveys.take_back()
         for name, was_on in self._before.items():
             self.switch(name).setChecked(was_on)
         if self._heads is not None and self._order:

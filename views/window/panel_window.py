@@ -482,6 +482,7 @@ class PanelWindow(QMainWindow):
         self.stage.show_scene(None)
         self.stage.show_workspace(self._before_lesson)
         self._before_lesson = ""
+        self.session.surveys.take_back()  # once its panels are out of sight: they would ask for another one
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         """Offer the experts of a model that has some."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from ropewalk.model.errors import LessonError, SurveyError
@@ -20,15 +22,19 @@ def _survey(survey: str) -> Survey:
     return load_survey(resource("surveys", survey))
 
 
-def _means(survey: str, statistic: str) -> Doubles:
-    """[L, H] of a statistic that some text has."""
-    found = _survey(survey)
+@contextmanager
+def _told() -> Iterator[None]:
     try:
-        if not found.count(statistic):
-            raise LessonError(f"No text of the survey has a value of {statistic}.")
-        return found.mean(statistic)
+        yield
     except SurveyError as error:
         raise LessonError(error.sentence) from error
+
+
+def _means(survey: str, statistic: str) -> Doubles:
+    """[L, H] of a statistic that some text has."""
+    if not surveyed_texts(survey, statistic):
+        raise LessonError(f"No text of the survey has a value of {statistic}.")
+    return _survey(survey).mean(statistic)
 
 
 def _checked(head: Head, means: Doubles) -> tuple[int, int]:
@@ -40,8 +46,8 @@ def _checked(head: Head, means: Doubles) -> tuple[int, int]:
 
 def surveyed_texts(survey: str, statistic: str) -> int:
     """How many texts of a survey of the bundled model (text, repeats) have a value of a statistic."""
-    _means(survey, statistic)
-    return _survey(survey).count(statistic)
+    with _told():
+        return _survey(survey).count(statistic)
 
 
 def surveyed_head(survey: str, statistic: str) -> Head:
