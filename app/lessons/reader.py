@@ -232,7 +232,7 @@ class _Reader:
         training.only(("statistic", "step"))
         survey = table.inner("survey")
         survey.only(("of", "statistic"))
-        of = survey.one_of("of", ("", *BUNDLED), "")
+        of = survey.one_of("of", BUNDLED) if table.has("survey") else ""
         return SceneDraft(
             model=model,
             prompt=prompt,

@@ -167,11 +167,11 @@ def test_two_surveys_are_compared_from_the_menu(window: MainWindow, show: Show, 
     at = truth.names.index("induction")
     assert panel.map.number(0, 1) == pytest.approx(truth.difference[at, 0, 1])
     differ = int(truth.significant("induction").sum())
-    assert f"{differ} of 12 heads differ" in panel.subtitle.text()
+    assert panel.surveyed.text() == f"{differ} of 12 heads differ (q = 0.05) · A: first, B: second"
     panel.menu.aboutToShow.emit()
     next(one for one in panel.menu.actions() if one.text() == "Compare no longer").trigger()
     snapshot.wait_until_drawn(window)
-    assert "differ" not in panel.subtitle.text()
+    assert panel.surveyed.text() == "plain"
 
 
 def test_a_series_has_a_slider_and_plays(window: MainWindow, show: Show, series: Path) -> None:

@@ -534,6 +534,9 @@ class TwoLineLabel(ElidedLabel):
         text, metrics, width = self._text[:MOST_LETTERS], self.fontMetrics(), self.width()
         if self.lines == 1 or metrics.horizontalAdvance(text) <= width:
             return (self.seen,)
+        last = text.rfind(PART)
+        if 0 < metrics.horizontalAdvance(text[: max(last, 0)]) <= width:  # whole parts in each
+            return text[:last], text[last + len(PART) :]
         ends = (at for at, letter in enumerate(text) if letter == " ")
         end = max((end for end in ends if metrics.horizontalAdvance(text[:end]) <= width), default=0)
         return text[:end], metrics.elidedText(text[end:].strip(), Qt.TextElideMode.ElideRight, width)

@@ -197,12 +197,9 @@ class SurveyHeadsPanel(SurveyPanel):
         surveys, now = self.surveys, self.surveys.now
         assert now is not None
         texts = wording.counted(surveys.titled(surveys.statistic).count, "text")
-        if (significant := surveys.significant(surveys.statistic)) is not None:
-            differ = f"{int(significant.sum()):,} of {significant.size:,} heads differ (q = {SIGNIFICANT:g})"
-            return f"B − A · {differ} · {texts}"
-        said = ["mean", texts]
-        if surveys.series is not None:
-            said.insert(0, f"after {surveys.series.steps[surveys.step]:,} steps")
+        said = ["mean" if surveys.other is None else "B − A", texts]
+        if surveys.other is None and surveys.series is not None:
+            said.insert(1, f"after {surveys.series.steps[surveys.step]:,} steps")
         elif not now.complete:
             said.append(f"{now.texts:,} of {now.wanted:,} are finished")
         return " · ".join(said)
@@ -214,12 +211,14 @@ class SurveyHeadsPanel(SurveyPanel):
         return f"{self.title}: {' · '.join([*said, self._surveyed()] if self.surveys.other is not None else said)}"
 
     def _surveyed(self) -> str:
-        """Which survey it is, or which two are compared."""
+        """Which survey it is, or which two are compared and how many heads differ."""
         now, other = self.surveys.now, self.surveys.other
+        significant = self.surveys.significant(self.surveys.statistic)
         assert now is not None
-        if other is None:
+        if other is None or significant is None:
             return wording.model_name(now.name)
-        return f"A: {_named(now, other)} · B: {_named(other, now)}"
+        differ = f"{int(significant.sum()):,} of {significant.size:,} heads differ (q = {SIGNIFICANT:g})"
+        return f"{differ} · A: {_named(now, other)}, B: {_named(other, now)}"
 
     def show_choice(self) -> None:
         """Draw another statistic, or mark another head."""
