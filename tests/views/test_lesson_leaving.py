@@ -369,6 +369,16 @@ def test_a_step_shows_a_survey_that_comes_along(qtbot: QtBot, window: MainWindow
     assert means[surveys.head] == means.max()
     now = window.session.selection.now
     assert (now.layer, now.head) == surveys.head
+    run, step = window.session.run, window.lesson.player.step
+    assert surveys.read is not None
+    surveys.open_example(surveys.read.examples[0])
+    settle(window)
+    assert window.stage.workspace == "scores"
+    assert window.session.run is not run
+    QTest.keyClick(window, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier)
+    settle(window)
+    assert (window.stage.workspace, window.lesson.player.step) == ("lesson", step)
+    assert window.session.run is run
     window.lesson.leave()
     settle(window)
     assert surveys.now is None
