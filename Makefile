@@ -16,7 +16,7 @@ BESIDE  = { $(BIN)/mypy; types=$$?; $(CONTRACTS) && exit $$types; } >$(TYPES) 2>
           $(1); tests=$$?; wait $$beside; beside=$$?; cat $(TYPES); exit $$((tests + beside))
 CONTRACTS = cd $(VENV)/types && ../bin/lint-imports --config ../../pyproject.toml
 
-.PHONY: run test test-all test-cuda test-portable breakages fuzz lint rules format types bench soak screenshot moments clean
+.PHONY: run test test-all test-cuda test-portable breakages fuzz lint rules format types bundled-survey bench soak screenshot moments clean
 
 run: $(STAMP)
 	$(BIN)/python main.py
@@ -66,6 +66,10 @@ $(LINKS): $(STAMP)
 # a real model for the tests; without a network they are skipped, visibly
 $(MODEL): | $(STAMP)
 	-$(BIN)/python -m tests.model.checkpoints.fetch
+
+# the surveys of the bundled model that come along, from the TEXT that it was trained on
+bundled-survey: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m tests.bundled_survey $(TEXT)
 
 # speed and memory beside the peers; those that cannot be installed are left out, visibly
 bench: $(STAMP)

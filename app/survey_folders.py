@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
+
+from ropewalk.resources import resource
 
 KEPT = ("tally.safetensors", "shards")
+BUNDLED: Final[Mapping[str, tuple[str, Path]]] = {
+    "text": ("validation text", resource("surveys", "text")),
+    "repeats": ("random tokens twice", resource("surveys", "repeats")),
+}
+"""The surveys of the bundled model that come along: what it read, and where each lies; the first is looked at first."""
 
 
 def surveys_in(path: str | Path) -> tuple[str, ...]:
@@ -21,6 +31,12 @@ def surveys_in(path: str | Path) -> tuple[str, ...]:
 def holds_surveys(path: str | Path) -> bool:
     """Whether a folder is a survey, or holds some."""
     return bool(surveys_in(path))
+
+
+def bundled_statistics(name: str) -> tuple[str, ...]:
+    """What a survey that comes along is of, without opening it."""
+    manifest = json.loads((BUNDLED[name][1] / "manifest.json").read_text(encoding="utf-8"))
+    return tuple(manifest["settings"]["statistics"])
 
 
 def _is_survey(folder: Path) -> bool:

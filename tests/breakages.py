@@ -965,6 +965,21 @@ BREAKAGES = (
     ),
     surveys("heads that may differ by chance have their full colour", "adjusted <= SIGNIFICANT", "adjusted <= 1.0"),
     surveys(
+        "a lesson keeps the survey that was open before it",
+        "vars(self).update(self._put_by)",
+        "pass",
+    ),
+    surveys(
+        "a lesson takes back what a person opened meanwhile",
+        "self._put_by, self._lent = {}, None\n        folders =",
+        "folders =",
+    ),
+    of("model/lessons/measured/surveyed.py", "test_bundled_surveys")(
+        "a lesson reads the error of another head",
+        "_survey(survey).error(statistic)[_checked(head, means)]",
+        "_survey(survey).error(statistic)[0, 0]",
+    ),
+    surveys(
         "going back to a survey loses the run before",
         "self._scenes.restore(visit.before)",
         "pass",

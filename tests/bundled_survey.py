@@ -14,6 +14,7 @@ from typing import Final
 
 import ropewalk
 from ropewalk.model.readings.patterns import repeated_ids
+from ropewalk.model.survey.folder import read_manifest, write_manifest
 from ropewalk.model.training.training import TrainOptions, read_text, split_text
 
 SURVEYS: Final = Path(__file__).resolve().parents[1] / "resources" / "surveys"
@@ -31,11 +32,15 @@ def take(text: Path, folder: Path = SURVEYS) -> tuple[Path, ...]:
     windows = [ids[start : start + WINDOW] for start in range(0, len(ids) - WINDOW + 1, WINDOW)]
     repeats = [repeated_ids(HALF, model.config.vocabulary, seed) for seed in range(REPEATS)]
     made = []
-    for name, texts in (("text", windows), ("repeats", repeats)):
+    surveys = (("text", windows, "validation text"), ("repeats", repeats, "random tokens twice"))
+    for name, texts, source in surveys:
         out = folder / name
         shutil.rmtree(out, ignore_errors=True)
         ropewalk.survey(model, texts, out=out, top=TOP, values=False)
         (out / "examples.parquet").unlink()  # half as large as all the rest, and said by tally and texts
+        manifest = read_manifest(out)
+        manifest["corpus"]["sources"] = [source]
+        write_manifest(out, manifest)
         made.append(out)
     return tuple(made)
 

@@ -142,6 +142,8 @@ def fill_scene(draft: SceneDraft, worth: Worth) -> Scene:
         play=draft.play,
         statistic=draft.statistic,
         checkpoint=None if draft.checkpoint is None else _step(draft.checkpoint, worth),
+        survey=draft.survey,
+        surveyed=draft.surveyed,
         walk=draft.walk,
     )
 

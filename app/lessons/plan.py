@@ -56,6 +56,11 @@ PANELS: Final = (
     "lens",
     "routing",
     "training",
+    "survey_heads",
+    "survey_scatter",
+    "survey_table",
+    "survey_head",
+    "survey_examples",
 )
 """Panels that a step may show."""
 
@@ -128,6 +133,8 @@ class SceneDraft:
     play: PlayWhat = ""
     statistic: str = ""
     checkpoint: Expression | None = None
+    survey: str = ""
+    surveyed: str = ""
     walk: str = ""
 
     def named(self, models: Mapping[str, LessonModel]) -> dict[str, Expression]:
@@ -141,6 +148,7 @@ class SceneDraft:
             "shown_experiments": Items(tuple(Constant(draft.kind) for draft in self.interventions)),
         }
         texts = {"prompt": self.prompt, "play": self.play, "walk": self.walk, "statistic": self.statistic}
+        texts |= {"survey": self.survey, "surveyed": self.surveyed}
         shown |= {f"shown_{name}": Constant(text) for name, text in texts.items()}
         shown |= {} if self.checkpoint is None else {"shown_checkpoint": self.checkpoint}
         shown |= {f"selected_{name}": expression for name, expression in self.select}
@@ -448,6 +456,9 @@ class Scene:
     statistic, checkpoint
         Which statistic of the heads the record of the training shows, and after how many steps; empty and None where
         a step says nothing of it.
+    survey, surveyed
+        Which survey of the bundled model is shown, and which statistic of it; both empty where a step shows none. Its
+        head is the one that is selected.
     walk
         The operation that the walk through the block is at; empty for its beginning.
     """
@@ -463,6 +474,8 @@ class Scene:
     play: PlayWhat = ""
     statistic: str = ""
     checkpoint: int | None = None
+    survey: str = ""
+    surveyed: str = ""
     walk: str = ""
 
 

@@ -43,6 +43,7 @@ from ropewalk.app.lessons.plan import (
 )
 from ropewalk.app.lessons.table import LessonFileError, Table, check_size
 from ropewalk.app.lessons.toml_lines import MOST_NAMES, TomlLines, line_in
+from ropewalk.app.survey_folders import BUNDLED, bundled_statistics
 from ropewalk.model.challenges.challenge import CHALLENGES
 from ropewalk.model.decoder.known_configs import KNOWN
 from ropewalk.model.errors import RopewalkError
@@ -67,7 +68,7 @@ NAME = re.compile(r"[A-Za-z_]\w*\Z")
 LESSON_KEYS = ("number", "title", "about", "minutes", "given", "let", "configs", "model", "models", "step", "read")
 STEP_KEYS = (
     "title", "text", "notes", "look_at", "model", "prompt", "show", "select", "decode", "try", "toggle", "highlight",
-    "play", "training", "walk", "challenge", "claims", "tells", "read", "check",
+    "play", "training", "survey", "walk", "challenge", "claims", "tells", "read", "check",
 )  # fmt: skip
 CHECK_KEYS = ("id", "kind", "ask", "why", "hint", "draw", "derive", "claims")
 KIND_KEYS: Mapping[CheckKind, tuple[str, ...]] = {
@@ -229,6 +230,9 @@ class _Reader:
         play: Any = table.one_of("play", get_args(PlayWhat), "")
         training = table.inner("training")
         training.only(("statistic", "step"))
+        survey = table.inner("survey")
+        survey.only(("of", "statistic"))
+        of = survey.one_of("of", BUNDLED) if table.has("survey") else ""
         return SceneDraft(
             model=model,
             prompt=prompt,
@@ -241,6 +245,8 @@ class _Reader:
             play=play,
             statistic=training.one_of("statistic", ("", *STATISTICS), ""),
             checkpoint=self._expression(training, "step") if training.has("step") else None,
+            survey=of,
+            surveyed=survey.one_of("statistic", bundled_statistics(of)) if of else "",
             walk=table.one_of("walk", ("", *STEPS), ""),
         )
 

@@ -17,7 +17,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from ropewalk.app.address import head_name
 from ropewalk.app.engine.connection import Call, CallFailed, Calls, Connect, Connection, Ended, Handle
 from ropewalk.app.engine.short_lived import of_its_own
-from ropewalk.app.survey_folders import holds_surveys, surveys_in
+from ropewalk.app.survey_folders import BUNDLED, surveys_in
 from ropewalk.model.engine.requests import (
     CompareSurveys,
     Failure,
@@ -39,7 +39,6 @@ from ropewalk.model.survey.records import (
     SurveyOverview,
 )
 from ropewalk.model.tokens.prompt import Prompt
-from ropewalk.resources import resource
 
 if TYPE_CHECKING:
     from ropewalk.app.engine.remote import RemoteEngine
@@ -59,6 +58,8 @@ SIGNIFICANT = 0.05
 PAUSE_MS = 250
 """After which the survey of a step is opened, where a slider has come to rest."""
 JOBS = ("survey", "survey head", "survey model")
+OPEN = ("_opened", "_other", "difference", "series", "step", "statistic", "across", "head", "lasso", "_surveyed")
+"""The attributes that say what is open, and what of it is chosen."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,8 +143,12 @@ class Surveys(QObject):
         self.read: SurveyHead | None = None
         """What there is of the chosen head, None until it has come."""
         self.visit: Visit | None = None
-        self.bundled: Path | None = resource("survey")
-        """The survey that comes with Ropewalk; None once it has been opened."""
+        self.first_sight = True
+        """Whether the survey that comes along is still to be opened where none is."""
+        self._put_by: dict[str, Any] = {}
+        """What was open before a lesson showed a survey; nothing where none does."""
+        self._lent: Path | None = None
+        """The survey that a lesson shows, or has asked for."""
         self._stopped: RunSurvey | None = None
         """What runs, or has run and did not come to its end."""
         self.finished = ""
@@ -236,6 +241,7 @@ class Surveys(QObject):
     def open(self, *paths: str) -> None:
         """Open a survey's folder; several, or one that holds several, are a series, of which the last is shown."""
         self.finished = ""
+        self._put_by, self._lent = {}, None
         folders = [folder for path in paths for folder in surveys_in(path) or (path,)]
         if len(folders) == 1:
             self._submit("survey", self._opening(folders[0]), self._take, f"Reading {Path(folders[0]).name}")
@@ -244,10 +250,9 @@ class Surveys(QObject):
 
     def open_bundled(self) -> bool:
         """Open the survey that comes with Ropewalk, once, where none is open; says whether one is or will be there."""
-        if self.bundled is not None and self.now is None and not self._session.jobs.has("survey"):
-            folder, self.bundled = self.bundled, None
-            if holds_surveys(folder):
-                self.open(str(folder))
+        if self.first_sight and self.now is None and not self._session.jobs.has("survey"):
+            self.first_sight = False
+            self.open(str(next(folder for _, folder in BUNDLED.values())))
         return self.now is not None or self._session.jobs.has("survey")
 
     def compare(self, folder: str) -> None:
@@ -303,7 +308,8 @@ class Surveys(QObject):
 
     def close_survey(self) -> None:
         """Have no survey open."""
-        self.bundled = None
+        self.first_sight = False
+        self._put_by, self._lent = {}, None
         for slot in JOBS:
             self._session.jobs.cancel(slot)
         self._rest.stop()
@@ -311,6 +317,46 @@ class Surveys(QObject):
         self.lasso, self.visit, self._surveyed = frozenset(), None, ()
         self.statistic = self.across = ""
         self.changed.emit()
+
+    # In a lesson ------------------------------------------------------------------------------------------------------
+
+    def lend(self, name: str, statistic: str, head: tuple[int, int] | None) -> None:
+        """Show a survey that comes along, at a statistic and a head, until it is taken back."""
+        folder = BUNDLED[name][1]
+        if not self._put_by:
+            self._put_by = {name: getattr(self, name) for name in OPEN}
+            self.first_sight |= self.now is None and self._session.jobs.has("survey")  # which now never comes
+        if self._lent == folder and self.now is not None and self.now.folder == str(folder) and not self.busy:
+            self._choose(statistic, head)
+            return
+
+        def take(opened: OpenedFolder) -> None:
+            self._take(opened)
+            self._choose(statistic, head)
+
+        self._lent = folder
+        self._submit("survey", self._opening(str(folder)), take, f"Reading {BUNDLED[name][0]}")
+
+    def take_back(self) -> None:
+        """Show what was open before a lesson, unless a person opened another one meanwhile."""
+        if not self._put_by:
+            return
+        for slot in JOBS:
+            self._session.jobs.cancel(slot)
+        self._rest.stop()
+        vars(self).update(self._put_by)
+        self._put_by, self._lent = {}, None
+        self.visit = self.is_model = None
+        if self.now is None:
+            self.changed.emit()
+        else:
+            self._ask_model()
+            self._show()
+
+    def _choose(self, statistic: str, head: tuple[int, int] | None) -> None:
+        self.choose_statistic(statistic)
+        if head is not None:
+            self.choose_head(*head)
 
     # An example in the panels of runs ---------------------------------------------------------------------------------
 

@@ -20,6 +20,8 @@ from ropewalk.model.survey.tables import arrow
 from ropewalk.model.tokens.tokenizer import Piece, Tokenizer
 
 STDIN = "-"
+MEMORY = "memory"
+"""Said of texts that were in no file."""
 SHARD = 256
 """Texts that are committed together."""
 BATCH_TOKENS = 8192
@@ -280,7 +282,7 @@ def _bytes_of(record: Record) -> bytes:
 def _said(source: Any) -> str:
     """Where a text comes from."""
     if not isinstance(source, Path):
-        return "memory"
+        return MEMORY
     return "standard input" if str(source) == STDIN else str(source)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.progress import Progress, Steps
+from ropewalk.model.survey.corpus import MEMORY
 from ropewalk.model.survey.records import (
     SeriesOverview,
     SurveyDifference,
@@ -56,6 +57,7 @@ class OpenedSurvey:
             str(manifest["model"].get("fingerprint", "")),
             one.texts,
             int(manifest["corpus"].get("chosen", one.texts)),
+            _source(manifest["corpus"].get("sources")),
             int(manifest["settings"].get("tokens", 0)),
             one.complete,
             tuple(_statistic(one, name, one.count(name)) for name in one.names),
@@ -116,6 +118,14 @@ def series_steps(folders: Sequence[str]) -> Steps[SeriesOverview]:
         np.array([[read[at][name][1] for name in names] for at in order]),
         np.array([[read[at][name][2] for name in names] for at in order]),
     )
+
+
+def _source(sources: object) -> str:
+    """Where a survey's texts are from, in a few words."""
+    names = [Path(one).name for one in sources if isinstance(one, str)] if isinstance(sources, list) else []
+    if not names or names == [MEMORY]:
+        return ""
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1:,} more"
 
 
 def _example(one: Example) -> SurveyExample:

@@ -33,6 +33,8 @@ class SurveyOverview:
         What was surveyed; the fingerprint is empty where its checkpoint was none.
     texts, wanted
         How many were run, of how many.
+    source
+        Where they are from: the files' names, or what is said of them; empty where they came out of memory.
     tokens
         How many of a text at most.
     mean, error
@@ -44,6 +46,7 @@ class SurveyOverview:
     fingerprint: str
     texts: int
     wanted: int
+    source: str
     tokens: int
     complete: bool
     statistics: tuple[SurveyedStatistic, ...]
@@ -54,6 +57,11 @@ class SurveyOverview:
     def shape(self) -> tuple[int, int]:
         """Layers and heads."""
         return self.mean.shape[1], self.mean.shape[2]
+
+    @property
+    def name(self) -> str:
+        """The model and what it read."""
+        return f"{self.model}: {self.source}" if self.source else self.model
 
     def place(self, statistic: str) -> int:
         """Where a statistic stands in the arrays; −1 where it is not there."""

@@ -15,6 +15,7 @@ from pytestqt.qtbot import QtBot
 
 from ropewalk.app.lessons.plan import Lesson
 from ropewalk.app.session.session import Session
+from ropewalk.app.survey_folders import BUNDLED
 from ropewalk.model.decoder.interventions import NoScale
 from ropewalk.model.ledger.ledger import build_ledger
 from ropewalk.model.lessons.text import plain_text
@@ -351,3 +352,35 @@ def test_the_record_of_a_training_stands_where_the_step_says(qtbot: QtBot, windo
     assert panel.film.slider.value() >= 1
     window.lesson.leave()
     assert not panel.film.timer.isActive()
+
+
+def test_a_step_shows_a_survey_that_comes_along(qtbot: QtBot, window: MainWindow) -> None:
+    surveys = window.session.surveys
+    surveys.first_sight = True
+    lesson = SHELF.lesson("11")
+    enter(qtbot, window, 11, next(place for place, step in enumerate(lesson.steps) if step.scene.survey))
+    scene = window.lesson_scenes.scene
+    assert scene is not None
+    assert surveys.now is not None
+    assert surveys.now.folder == str(BUNDLED[scene.survey][1])
+    assert surveys.statistic == scene.surveyed == "induction"
+    assert surveys.is_model
+    means = surveys.means("induction")
+    assert means[surveys.head] == means.max()
+    now = window.session.selection.now
+    assert (now.layer, now.head) == surveys.head
+    run, step = window.session.run, window.lesson.player.step
+    assert surveys.read is not None
+    surveys.open_example(surveys.read.examples[0])
+    settle(window)
+    assert window.stage.workspace == "scores"
+    assert window.session.run is not run
+    QTest.keyClick(window, Qt.Key.Key_Left, Qt.KeyboardModifier.AltModifier)
+    settle(window)
+    assert (window.stage.workspace, window.lesson.player.step) == ("lesson", step)
+    assert window.session.run is run
+    window.lesson.leave()
+    settle(window)
+    assert surveys.now is None
+    assert surveys.first_sight
+    surveys.close_survey()

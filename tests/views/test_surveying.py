@@ -15,10 +15,9 @@ from PySide6.QtWidgets import QApplication, QComboBox, QFileDialog, QPushButton
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.files import survey_numbers
+from ropewalk.app.survey_folders import BUNDLED
 from ropewalk.model.engine.requests import RunSurvey
-from ropewalk.model.notebooks.model import open as open_model
 from ropewalk.model.survey.result import load_survey
-from ropewalk.model.survey.running import survey
 from ropewalk.views.files import pictures
 from ropewalk.views.files.export_dialog import SurveyPage
 from ropewalk.views.main_window import MainWindow
@@ -51,17 +50,10 @@ def series(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return series_in(tmp_path_factory.mktemp("series"))
 
 
-@pytest.fixture(scope="module")
-def bundled_survey(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One of the model that comes with Ropewalk."""
-    out, model = tmp_path_factory.mktemp("survey") / "bundled", open_model()
-    survey(model, [f"the cat {n} sat on the cat {n} sat" for n in range(4)], out=out, statistics=("induction", "sink"))
-    return out
-
-
 @pytest.fixture
 def window(shared: Shared) -> Iterator[MainWindow]:
     window = shared.put_back()
+    window.session.surveys.first_sight = False
     QTest.keyClick(window, Qt.Key.Key_8, Qt.KeyboardModifier.ControlModifier)
     snapshot.wait_until_drawn(window)
     assert window.stage.workspace == "survey"
@@ -175,11 +167,11 @@ def test_two_surveys_are_compared_from_the_menu(window: MainWindow, show: Show, 
     at = truth.names.index("induction")
     assert panel.map.number(0, 1) == pytest.approx(truth.difference[at, 0, 1])
     differ = int(truth.significant("induction").sum())
-    assert f"{differ} of 12 heads differ" in panel.subtitle.text()
+    assert panel.surveyed.text() == f"{differ} of 12 heads differ (q = 0.05) · A: first, B: second"
     panel.menu.aboutToShow.emit()
     next(one for one in panel.menu.actions() if one.text() == "Compare no longer").trigger()
     snapshot.wait_until_drawn(window)
-    assert "differ" not in panel.subtitle.text()
+    assert panel.surveyed.text() == "plain"
 
 
 def test_a_series_has_a_slider_and_plays(window: MainWindow, show: Show, series: Path) -> None:
@@ -224,16 +216,30 @@ def test_surveys_are_dropped_on_the_window(window: MainWindow, folder: Path, ser
     assert window.session.surveys.series.steps == (0, 200)
 
 
-def test_the_survey_that_comes_along_is_open_at_first_sight(window: MainWindow, folder: Path) -> None:
-    surveys = window.session.surveys
+def test_the_survey_that_comes_along_is_open_at_first_sight(window: MainWindow) -> None:
+    panel, surveys = heads_of(window), window.session.surveys
     window.show_workspace("overview")
-    surveys.bundled = folder
+    surveys.first_sight = True
     window.show_workspace("survey")
-    heads_of(window).refresh()
+    panel.refresh()
     snapshot.wait_until_drawn(window)
-    assert surveys.now is not None
-    assert surveys.now.folder == str(folder)
-    assert surveys.bundled is None, "it is not opened again once it was closed"
+    assert panel.surveyed.text() == "built-in model: validation text"
+    assert not surveys.first_sight, "it is not opened again once it was closed"
+    panel.menu.aboutToShow.emit()
+    next(one for one in panel.menu.actions() if one.text() == "Built-in model: random tokens twice").trigger()
+    snapshot.wait_until_drawn(window)
+    assert panel.surveyed.text() == "built-in model: random tokens twice"
+    truth = load_survey(BUNDLED["repeats"][1]).mean("induction")
+    assert panel.map.number(*surveys.head) == pytest.approx(truth[surveys.head])
+
+
+def test_examples_count_the_texts_that_have_a_value(window: MainWindow, show: Show) -> None:
+    folder = BUNDLED["repeats"][1]
+    choose(show(folder).statistic, "digit")
+    snapshot.wait_until_drawn(window)
+    count, texts = load_survey(folder).count("digit"), load_survey(folder).texts
+    assert count < texts
+    assert f"largest digits in {count} texts" in window.panels["survey_examples"].subtitle.text()
 
 
 def test_a_start_with_a_folder_shows_that_survey(window: MainWindow, folder: Path) -> None:
@@ -332,7 +338,8 @@ def test_an_example_of_another_model_says_what_is_to_be_opened(window: MainWindo
     assert window.stage.workspace == "survey"
 
 
-def test_an_example_opens_at_its_cell_and_back_returns(tmp_path: Path, bundled_survey: Path) -> None:
+def test_an_example_opens_at_its_cell_and_back_returns(tmp_path: Path) -> None:
+    bundled_survey = BUNDLED["repeats"][1]
     with opened_window(tmp_path, None, "the cat sat on the cat") as window:
         session, surveys = window.session, window.session.surveys
         before = run_of(window)
@@ -378,7 +385,7 @@ def test_a_figure_and_its_numbers_say_which_survey_they_are_of(
     assert "Prompt" not in dict(about.lines), "the run on screen has nothing to do with it"
     figure = exporter.figure("survey_heads")
     assert figure is not None
-    assert figure.caption == "Surveyed heads: induction · mean over 12 texts · plain · plain · Ropewalk"
+    assert figure.caption == "Surveyed heads: induction · mean · 12 texts · plain · Ropewalk"
     svg = next(one for one in pictures.FORMATS if one.name == "svg")
     exporter.picture("survey_scatter", svg, tmp_path / "scatter.svg")
     qtbot.waitUntil(lambda: len(saved) == 1)

@@ -109,6 +109,7 @@ class LessonScenes(QObject):
             self._before = {name: self.switch(name).isChecked() for name in SWITCHES}
             self._order = "" if self._heads is None else self._heads.sort_box.currentText()
         panels = scene.panels if ledger is None else tuple(name for name in scene.panels if name in NEED_NO_RUN)
+        self._survey(scene)  # before its panels ask for one
         changed = self.scene is None or self._shown != panels or self._stage.workspace != "lesson"
         self.scene, self._shown = scene, panels
         if changed:
@@ -153,6 +154,13 @@ class LessonScenes(QObject):
         self._line.setVisible(on_projector)
         for bar in self._bars:
             bar.setVisible(not on_projector)
+
+    def _survey(self, scene: Scene) -> None:
+        """Show a survey that comes along at the statistic and the head that the scene names."""
+        if scene.survey:
+            place = dict(scene.select)
+            head = (place["layer"], place["head"]) if place.keys() >= {"layer", "head"} else None
+            self._session.surveys.lend(scene.survey, scene.surveyed, head)
 
     def _highlight(self, scene: Scene) -> None:
         """Mark every place that the step names, in its panel."""

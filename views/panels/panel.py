@@ -512,6 +512,44 @@ class ElidedLabel(QLabel):
         painter.end()
 
 
+class TwoLineLabel(ElidedLabel):
+    """The same in two lines where it is given room for them: the first is filled, and the second may end early."""
+
+    lines = 2
+
+    def sizeHint(self) -> QSize:
+        """As wide as the row lets it be, and as high as its lines."""
+        return QSize(0, self.lines * self.fontMetrics().height())
+
+    def use_lines(self, lines: int) -> None:
+        """Take one line or two."""
+        if lines != self.lines:
+            self.lines = lines
+            self.updateGeometry()
+            self.update()
+
+    @property
+    def written(self) -> tuple[str, ...]:
+        """What stands in each line."""
+        text, metrics, width = self._text[:MOST_LETTERS], self.fontMetrics(), self.width()
+        if self.lines == 1 or metrics.horizontalAdvance(text) <= width:
+            return (self.seen,)
+        last = text.rfind(PART)
+        if 0 < metrics.horizontalAdvance(text[: max(last, 0)]) <= width:  # whole parts in each
+            return text[:last], text[last + len(PART) :]
+        ends = (at for at, letter in enumerate(text) if letter == " ")
+        end = max((end for end in ends if metrics.horizontalAdvance(text[:end]) <= width), default=0)
+        return text[:end], metrics.elidedText(text[end:].strip(), Qt.TextElideMode.ElideRight, width)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the lines from the top."""
+        painter, height = QPainter(self), self.fontMetrics().height()
+        colour = self.palette().color(QPalette.ColorRole.WindowText)
+        for place, line in enumerate(self.written):
+            ink.draw_text(painter, QRectF(0, place * height, self.width(), height), line, self.font(), colour)
+        painter.end()
+
+
 class SparedLabel(QLabel):
     """A text that is left out where there is no room for all of it, so that a panel may be narrower than its words."""
 

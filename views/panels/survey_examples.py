@@ -43,12 +43,8 @@ class SurveyExamplesPanel(SurveyPanel):
     def show_survey(self) -> None:
         """Say whose examples these are, or will be."""
         name, statistic = wording.head_name(*self.surveys.head), self.surveys.titled(self.surveys.statistic)
-        self.describe(f"{name} · largest {statistic.title} in {self._of()} · a click opens the text at that cell")
-
-    def _of(self) -> str:
-        now = self.surveys.now
-        assert now is not None
-        return wording.counted(now.texts, "text")
+        texts = wording.counted(statistic.count, "text")
+        self.describe(f"{name} · largest {statistic.title} in {texts} · a click opens the text at that cell")
 
     def show_read(self) -> None:
         """List what has come; until then nothing of another head is shown."""

@@ -37,7 +37,8 @@ class SurveyHeadPanel(SurveyPanel):
         now = self.surveys.now
         assert now is not None
         name = wording.head_name(*self.surveys.head)
-        self.describe(f"{name} · what it looks at, mean over {wording.counted(now.texts, 'text')} · {now.model}")
+        over = f"mean over {wording.counted(now.texts, 'text')}"
+        self.describe(f"{name} · what it looks at, {over} · {wording.model_name(now.name)}")
 
     def show_read(self) -> None:
         """Draw what has come; until then nothing of another head is shown."""

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QMenu, QProgressBar, QPushButton, QToolButton, QVBoxLayout, QWidget
 
 from ropewalk.app.jobs import JobProgress
 from ropewalk.app.session.surveys import SIGNIFICANT
+from ropewalk.app.survey_folders import BUNDLED
 from ropewalk.model.survey.records import SurveyOverview
 from ropewalk.views import keys
-from ropewalk.views.panels.panel import ElidedLabel, Mark
+from ropewalk.views.panels.panel import ElidedLabel, Mark, TwoLineLabel
 from ropewalk.views.panels.survey_panel import StatisticBox, SurveyPanel, told
 from ropewalk.views.plots.film_bar import FilmBar
 from ropewalk.views.plots.maps.levels import Levels
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 
 LARGEST = 400
 """Side of the largest cell: a model of few heads fills its panel, too."""
+ROOMY = 16
+"""Lines of text that a panel is high from which on the formula under its map has two of them."""
 NOTHING = "A survey measures every head over many texts. Open one, or run one of the model that is open."
 
 
@@ -70,7 +74,7 @@ class SurveyHeadsPanel(SurveyPanel):
         self.head_row.addWidget(self.statistic)
         self.head_row.addWidget(self.more)
         self.with_body = (self.statistic, self.more)
-        self.compared, self.formula = ElidedLabel(), ElidedLabel()
+        self.surveyed, self.formula = ElidedLabel(), TwoLineLabel()
         self.film = FilmBar("Survey of the series", "Which survey of the series is shown")
         self.film.timer.setInterval(self.INTERVAL)
         self.film.play_button.setToolTip("Play the surveys of the series, one after the other")
@@ -79,7 +83,7 @@ class SurveyHeadsPanel(SurveyPanel):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(theme.GRID // 2)
         layout.addWidget(self.map, 1)
-        layout.addWidget(self.compared)
+        layout.addWidget(self.surveyed)
         layout.addWidget(self.formula)
         layout.addWidget(self.film)
         self._make_start()
@@ -140,6 +144,8 @@ class SurveyHeadsPanel(SurveyPanel):
         self.menu.clear()
         self.menu.addAction("Open a survey…").triggered.connect(self.open_wanted)
         self.menu.addAction("Run a survey…").triggered.connect(self.run_wanted)
+        for name, (what, _) in BUNDLED.items():
+            self.menu.addAction(f"Built-in model: {what}").triggered.connect(partial(self._open_bundled, name))
         self.menu.addSeparator()
         self.menu.addAction("Compare with another…").triggered.connect(self.compare_wanted)
         alone = self.menu.addAction("Compare no longer")
@@ -149,6 +155,9 @@ class SurveyHeadsPanel(SurveyPanel):
             self.menu.addAction("Go on with it").triggered.connect(surveys.go_on)
         self.menu.addSeparator()
         self.menu.addAction("Close the survey").triggered.connect(surveys.close_survey)
+
+    def _open_bundled(self, name: str) -> None:
+        self.surveys.open(str(BUNDLED[name][1]))
 
     # Panel ------------------------------------------------------------------------------------------------------------
 
@@ -178,32 +187,36 @@ class SurveyHeadsPanel(SurveyPanel):
                 self.map.set_levels(_levels_of(steps))
         self.map.mark(*surveys.head)
         self.formula.setText(told(statistic))
-        self.compared.setText(self._compared())
-        self.compared.setVisible(surveys.other is not None)
+        self.surveyed.setText(self._surveyed())
         self.describe(self._said())
         self._show_series()
         self._show_run(None)
 
     def _said(self) -> str:
-        """What the map is of, in words."""
+        """What a head's number is, in words."""
         surveys, now = self.surveys, self.surveys.now
         assert now is not None
-        statistic = surveys.titled(surveys.statistic)
-        if surveys.other is not None:
-            return " · ".join((statistic.title, "B − A", self._compared()))
-        said = [statistic.title, f"mean over {wording.counted(statistic.count, 'text')}", now.model]
-        if surveys.series is not None:
+        texts = wording.counted(surveys.titled(surveys.statistic).count, "text")
+        said = ["mean" if surveys.other is None else "B − A", texts]
+        if surveys.other is None and surveys.series is not None:
             said.insert(1, f"after {surveys.series.steps[surveys.step]:,} steps")
         elif not now.complete:
-            said.insert(2, f"{now.texts:,} of {now.wanted:,} are finished")
+            said.append(f"{now.texts:,} of {now.wanted:,} are finished")
         return " · ".join(said)
 
-    def _compared(self) -> str:
-        """Which two surveys are compared, and how many heads differ; empty where one is shown."""
+    @property
+    def figure_caption(self) -> str:
+        """Which statistic it is of, which stands in a box here, and what is compared."""
+        said = [self.surveys.titled(self.surveys.statistic).title, self._said()]
+        return f"{self.title}: {' · '.join([*said, self._surveyed()] if self.surveys.other is not None else said)}"
+
+    def _surveyed(self) -> str:
+        """Which survey it is, or which two are compared and how many heads differ."""
         now, other = self.surveys.now, self.surveys.other
         significant = self.surveys.significant(self.surveys.statistic)
-        if now is None or other is None or significant is None:
-            return ""
+        assert now is not None
+        if other is None or significant is None:
+            return wording.model_name(now.name)
         differ = f"{int(significant.sum()):,} of {significant.size:,} heads differ (q = {SIGNIFICANT:g})"
         return f"{differ} · A: {_named(now, other)}, B: {_named(other, now)}"
 
@@ -213,6 +226,11 @@ class SurveyHeadsPanel(SurveyPanel):
             self.show_survey()
         else:
             self.map.mark(*self.surveys.head)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Give the formula a second line where the map can spare it."""
+        super().resizeEvent(event)
+        self.formula.use_lines(2 if self.height() >= ROOMY * self.fontMetrics().height() else 1)
 
     def theme_changed(self) -> None:
         """Repaint in the theme in use."""
@@ -267,7 +285,7 @@ class SurveyHeadsPanel(SurveyPanel):
 
 def _named(one: SurveyOverview, other: SurveyOverview) -> str:
     """A survey by its model, or by its folder where both are of one that is called alike."""
-    return Path(one.folder).name if one.model == other.model else one.model
+    return Path(one.folder).name if one.model == other.model else wording.model_name(one.model)
 
 
 def _levels_of(steps: np.ndarray) -> Levels:

@@ -108,7 +108,8 @@ def survey_lines(surveys: Surveys) -> tuple[tuple[str, str], ...]:
     now, other, statistic = surveys.now, surveys.other, surveys.titled(surveys.statistic)
     if now is None:
         return ()
-    lines = [("Model", now.model), ("Fingerprint", now.fingerprint), ("Texts", f"{now.texts:,} of {now.wanted:,}")]
+    texts = f"{now.texts:,} of {now.wanted:,}" + (f", {now.source}" if now.source else "")
+    lines = [("Model", wording.model_name(now.model)), ("Fingerprint", now.fingerprint), ("Texts", texts)]
     lines += [("Survey", now.folder), ("Statistic", told(statistic)), ("Head", wording.head_name(*surveys.head))]
     if other is not None:
         lines += [("Compared with", f"{other.model}, {other.folder}"), ("Compared model", other.fingerprint)]

@@ -380,11 +380,18 @@ class PanelWindow(QMainWindow):
     def _on_return(self) -> None:
         """Show the survey again, as it was left."""
         self.failure.end_notice()
-        self.show_workspace("survey")
+        if self.stage.workspace not in self._surveying:
+            self.show_workspace(self._surveying[-1])
+
+    @property
+    def _surveying(self) -> tuple[str, ...]:
+        """The workspaces that show a survey, a lesson's step last where it does."""
+        scene = self.lesson_scenes.scene
+        return ("survey",) if scene is None or not scene.survey else ("survey", "lesson")
 
     def _on_workspace(self) -> None:
         """Whichever way a person goes back to the survey, the run of before is there again."""
-        if self.stage.workspace == "survey":
+        if self.stage.workspace in self._surveying:
             self.session.surveys.come_back()
 
     def _on_survey_panel(self, panel: SurveyHeadsPanel) -> None:
@@ -482,6 +489,7 @@ class PanelWindow(QMainWindow):
         self.stage.show_scene(None)
         self.stage.show_workspace(self._before_lesson)
         self._before_lesson = ""
+        self.session.surveys.take_back()  # once its panels are out of sight: they would ask for another one
 
     def _on_run(self, before: Run | None, after: Run | None) -> None:
         """Offer the experts of a model that has some."""

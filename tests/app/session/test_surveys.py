@@ -10,6 +10,7 @@ from PySide6.QtTest import QSignalSpy
 from pytestqt.qtbot import QtBot
 
 from ropewalk.app.session.session import Session
+from ropewalk.app.survey_folders import BUNDLED
 from ropewalk.model.engine.requests import RunSurvey
 from ropewalk.model.survey.result import load_survey
 from tests.fake_engine import FakeEngine
@@ -200,3 +201,59 @@ def test_texts_that_are_not_there_are_a_sentence(qtbot: QtBot, session: Session,
     session.surveys.run(RunSurvey(None, "cpu", "float32", ("gone.txt",), str(tmp_path / "out")))
     idle(qtbot, session)
     assert failed.at(0)[0] == "There is no file gone.txt; check the path of the texts."
+
+
+def test_a_lesson_shows_a_survey_and_gives_back_what_was_open(
+    qtbot: QtBot, session: Session, folder: Path, second: Path
+) -> None:
+    opened(qtbot, session, folder)
+    surveys = session.surveys
+    surveys.compare(str(second))
+    idle(qtbot, session)
+    surveys.choose_statistic("sink")
+    surveys.choose_head(2, 1)
+    surveys.choose_heads(frozenset({(2, 1)}))
+    idle(qtbot, session)
+    before = (surveys.now, surveys.other, surveys.statistic, surveys.across, surveys.head, surveys.lasso)
+    for name, statistic, head in (("text", "line_break", (2, 2)), ("text", "self", (0, 6)), ("repeats", "self", None)):
+        surveys.lend(name, statistic, head)
+        idle(qtbot, session)
+        truth = load_survey(BUNDLED[name][1])
+        assert surveys.now is not None
+        assert (surveys.now.folder, surveys.other, surveys.statistic) == (str(BUNDLED[name][1]), None, statistic)
+        assert surveys.head == (head or (0, 6))
+        assert np.array_equal(surveys.means(statistic), truth.mean(statistic))
+    surveys.take_back()
+    idle(qtbot, session)
+    assert (surveys.now, surveys.other, surveys.statistic, surveys.across, surveys.head, surveys.lasso) == before
+    assert surveys.read is not None
+    assert (surveys.read.layer, surveys.read.head) == (2, 1)
+
+
+def test_what_a_person_opens_in_a_lesson_stays(qtbot: QtBot, session: Session, folder: Path) -> None:
+    surveys = session.surveys
+    surveys.lend("text", "induction", None)
+    idle(qtbot, session)
+    opened(qtbot, session, folder)
+    surveys.take_back()
+    idle(qtbot, session)
+    assert surveys.now is not None
+    assert surveys.now.folder == str(folder)
+    surveys.close_survey()
+    surveys.lend("text", "induction", None)
+    surveys.take_back()
+    idle(qtbot, session)
+    assert surveys.now is None, "what a lesson asked for is not opened once it was left"
+
+
+def test_the_first_sight_is_not_lost_to_a_lesson(qtbot: QtBot, session: Session) -> None:
+    surveys = session.surveys
+    assert surveys.open_bundled()
+    surveys.lend("repeats", "induction", None)
+    idle(qtbot, session)
+    surveys.take_back()
+    assert surveys.now is None
+    assert surveys.open_bundled()
+    idle(qtbot, session)
+    assert surveys.now is not None
+    assert surveys.now.source == BUNDLED["text"][0]
