@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropewalk.model.errors import SurveyError
+from ropewalk.model.file_lock import held, lock_of
 from ropewalk.model.survey import texts
 from ropewalk.model.survey.array_file import ENDING, Axes, read_arrays, write_arrays
 from ropewalk.model.survey.tally import Tally
@@ -132,25 +134,44 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         part.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Make a folder if need be, and hold it while a survey runs there: a second one would write over its tally.
+
+    Raises
+    ------
+    SurveyError
+        Where another process holds it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # a name with NUL in it
+        said = getattr(error, "strerror", None) or error
+        raise SurveyError(f"{folder} cannot be a survey's folder: {said}.") from error
+    with held(folder / MANIFEST) as is_ours:
+        if not is_ours:
+            raise SurveyError(f"A survey runs in {folder} already; let it finish or end it, or name another folder.")
+        yield
+
+
 def begin(folder: Path, manifest: dict[str, Any]) -> None:
     """Make a folder for a survey, or see that it is the one where this survey was begun.
 
     Raises
     ------
     SurveyError
-        For a folder that holds another, or cannot be made.
+        For a folder that holds another.
     """
     if (folder / MANIFEST).exists():
         found = read_manifest(folder)
         here, there = (_compared(one) for one in (json.loads(json.dumps(manifest)), found))
-        for name in here:
-            if here[name] != there.get(name):
-                raise SurveyError(f"{folder} holds another survey: its {name} differs; name another folder.")
-        return
-    try:
-        (folder / SHARDS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SurveyError(f"{folder} cannot be a survey's folder: {error.strerror or error}.") from error
+        differs = next((name for name in here if here[name] != there.get(name)), None)
+        if differs is None:
+            return
+        if any((folder / SHARDS).glob(f"*{ENDING}")) or any(folder.glob(f"{TALLY}*{ENDING}")):
+            raise SurveyError(f"{folder} holds another survey, which differs in its {differs}; name another folder.")
+        # it failed before anything was committed, and what was wrong has been mended
+    (folder / SHARDS).mkdir(exist_ok=True)
     if any((folder / SHARDS).iterdir()):
         raise SurveyError(f"{folder} holds shards of a survey without its {MANIFEST}; name another folder.")
     write_manifest(folder, manifest)
@@ -179,11 +200,16 @@ def _compared(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tidy(folder: Path, *, values: bool) -> None:
-    """Remove what a complete survey does not need: what killed processes were writing, and shards without values."""
+    """Remove what a complete survey does not need: what killed processes were writing, and shards without values.
+
+    Its lock last, for whoever comes now finds nothing to run.
+    """
     for part in (*folder.glob(UNFINISHED), *(folder / SHARDS).glob(UNFINISHED)):
         part.unlink()
     if not values:
         shutil.rmtree(folder / SHARDS, ignore_errors=True)
+    with suppress(OSError):  # some systems keep a file that is open, some folders every file
+        lock_of(folder / MANIFEST).unlink()
 
 
 def _shard_file(folder: Path, number: int) -> Path:
