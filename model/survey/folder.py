@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -26,8 +27,20 @@ from ropewalk.model.survey.texts import SurveyTexts
 from ropewalk.model.whole_file import UNFINISHED, whole_file
 
 MANIFEST, SHARDS, TALLY, TEXTS = "manifest.json", "shards", "tally", f"texts{ENDING}"
-SAID = {"model": "name", "corpus": "texts", "settings": "statistics"}
-"""What every manifest says, and in it."""
+SAID: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+    "model": {"name": (str,), "fingerprint": (str,)},
+    "corpus": {"fingerprint": (str,), "texts": (int,), "chosen": (int,)},
+    "settings": {
+        "statistics": (list,),
+        "column": (str,),
+        "windows": (bool,),
+        "limit": (int, NoneType),
+        "seed": (int,),
+        "tokens": (int,),
+        "values": (bool,),
+    },
+}
+"""What every manifest says, and of which types that is."""
 AXES: Axes = {**texts.AXES, "values": ("N", "K", "L", "H")}
 
 
@@ -66,7 +79,7 @@ def write_shard(folder: Path, number: int, shard: Shard) -> None:
 def read_shard(folder: Path, number: int) -> Shard:
     """Read a shard, mapped."""
     cure = "without it the single texts cannot be compared or shown, and a survey in another folder makes it again"
-    arrays = read_arrays(_shard_file(folder, number), AXES, cure, ["values"])
+    arrays = read_arrays(_shard_file(folder, number), AXES, texts.AXES.keys(), cure, ["values"])
     values = arrays.pop("values", None)
     return Shard(SurveyTexts(**arrays), values)
 
@@ -110,7 +123,9 @@ def write_texts(folder: Path, kept: SurveyTexts) -> None:
 
 def read_texts(folder: Path) -> SurveyTexts:
     """Read them, mapped."""
-    return SurveyTexts(**read_arrays(folder / TEXTS, texts.AXES, "examples cannot be shown without it"))
+    return SurveyTexts(
+        **read_arrays(folder / TEXTS, texts.AXES, texts.AXES.keys(), "examples cannot be shown without it")
+    )
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -119,12 +134,26 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} cannot be read.", str(error)) from error
-    parts = [found.get(name) for name in SAID] if isinstance(found, dict) else [None]
-    if any(not isinstance(part, dict) or said not in part for part, said in zip(parts, SAID.values(), strict=False)):
-        raise SurveyError(f"{folder} holds no survey: its {MANIFEST} is that of something else.")
+    for part, wanted in SAID.items():
+        said = found.get(part) if isinstance(found, dict) else None
+        wrong = [
+            name
+            for name, types in wanted.items()
+            if not isinstance(said, dict) or type(said.get(name, said)) not in types
+        ]
+        if wrong:
+            raise SurveyError(
+                f"{folder} holds no survey that this version reads: its {MANIFEST} is that of something else, or of "
+                f"another version.",
+                f"{part}: {', '.join(wrong)}",
+            )
     named = found["settings"]["statistics"]
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named) or len({*named}) != len(named):
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} does not say of which statistics it is.")
+    own = found["settings"].get("own_statistics", {})
+    for one in own.values() if isinstance(own, dict) else [None]:
+        if not isinstance(one, dict) or not all(isinstance(one.get(name), str) for name in ("title", "formula")):
+            raise SurveyError(f"{folder} holds no survey: its {MANIFEST} does not say what its own statistics are.")
     return dict(found)
 
 

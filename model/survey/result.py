@@ -203,15 +203,21 @@ class Survey:
             for number in self._shards.keys() & other._shards.keys():
                 before, after = self._shards[number], other._shards[number]
                 _, here, there = np.intersect1d(before.texts.numbers, after.texts.numbers, return_indices=True)
-                assert before.values is not None
-                assert after.values is not None
                 yield (
-                    before.values[here][:, mine].astype(np.float64),
-                    after.values[there][:, theirs].astype(np.float64),
+                    self._values(number, before)[here][:, mine].astype(np.float64),
+                    other._values(number, after)[there][:, theirs].astype(np.float64),
                 )
 
         _, layers, heads = self._tally.sums.shape
         return comparison_of(names, (layers, heads), pairs())
+
+    def _values(self, number: int, shard: Shard) -> NDArray[np.float32]:
+        """[N, K, L, H] of a shard."""
+        if shard.values is None or shard.values.shape[1:] != self._tally.sums.shape:
+            raise SurveyError(
+                f"Shard {number} of the survey in {self.folder} is of another one, so nothing is compared."
+            )
+        return shard.values
 
     def check_pairs_with(self, other: Survey) -> None:
         """Refuse a survey of other texts, or of a model with other heads.
@@ -232,6 +238,8 @@ class Survey:
         """How a statistic is computed, in words."""
         self._at(statistic)
         own = self.manifest["settings"].get("own_statistics", {}).get(statistic)
+        if own is None and statistic not in SURVEYED:
+            return f"{statistic}: as another version of Ropewalk computes it"
         found = vars(SURVEYED[statistic]) if own is None else own
         return f"{found['title']}: {found['formula']}"
 

@@ -16,6 +16,7 @@ from pyarrow import parquet
 import ropewalk
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.survey import corpus
+from ropewalk.model.survey.array_file import write_arrays
 from ropewalk.model.survey.comparison import benjamini_hochberg, comparison_of, two_sided
 from ropewalk.model.survey.running import survey_steps
 from ropewalk.model.survey.tally import Tally
@@ -311,14 +312,55 @@ def test_a_damaged_tally_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         ({"settings": []}, "is that of something else"),
         ({"model": {}}, "is that of something else"),
-        ({"settings": {"statistics": 3}}, "does not say of which statistics it is"),
+        ({"settings": {"tokens": "x"}}, "or of another version"),
+        ({"settings": {"statistics": 3}}, "or of another version"),
         ({"settings": {"statistics": ["self", "self"]}}, "does not say of which statistics it is"),
+        ({"settings": {"own_statistics": {"self": 3}}}, "does not say what its own statistics are"),
         ({"settings": {"statistics": ["self"]}}, "is said to be of 1 statistics, but 2 are committed"),
     ],
 )
 def test_a_manifest_that_is_of_other_numbers_is_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
     ropewalk.survey(SmallModel("plain"), texts_of((9, 5)), out=tmp_path, statistics=["self", "previous"])
     manifest = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))
+    if isinstance(change.get("settings"), dict):
+        change = {"settings": manifest["settings"] | change["settings"]}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest | change), encoding="utf-8")
     with pytest.raises(SurveyError, match=said):
         ropewalk.load_survey(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("counts", lambda one: one * np.nan),
+        ("places", lambda one: one.astype(np.float32)),
+        ("distances", lambda one: one[:0]),
+        ("sums", lambda one: one[:, :0]),
+    ],
+)
+def test_a_tally_of_other_numbers_is_refused(name: str, change: Any, tmp_path: Path) -> None:
+    found = ropewalk.survey(SmallModel("plain"), texts_of((9, 5)), out=tmp_path, statistics=["self"])
+    arrays = {**found._tally.arrays, "shards": np.array([0])}
+    part = {"counts": ("counts",), "places": ("places",), "distances": ("distances", "distance_squares")}
+    for one in part.get(name, ("sums", "squares")):
+        arrays[one] = change(arrays[one])
+    write_arrays(tmp_path / "tally.safetensors", arrays)
+    with pytest.raises(SurveyError, match=r"tally\.safetensors is .*; delete it"):
+        ropewalk.load_survey(tmp_path)
+
+
+def test_a_statistic_of_a_later_version_is_shown_by_its_name(tmp_path: Path) -> None:
+    ropewalk.survey(SmallModel("plain"), texts_of((9, 5)), out=tmp_path, statistics=["self"])
+    manifest = (tmp_path / "manifest.json").read_text(encoding="utf-8")
+    (tmp_path / "manifest.json").write_text(manifest.replace('"self"', '"later"'), encoding="utf-8")
+    assert ropewalk.load_survey(tmp_path).formula("later") == "later: as another version of Ropewalk computes it"
+
+
+def test_a_shard_of_another_survey_is_refused(tmp_path: Path) -> None:
+    for name, statistics in (("a", ["self"]), ("b", ["self", "sink"])):
+        ropewalk.survey(SmallModel("plain"), texts_of((9, 5)), out=tmp_path / name, statistics=statistics)
+    shard = "shards/000000.safetensors"
+    (tmp_path / "a" / shard).write_bytes((tmp_path / "b" / shard).read_bytes())
+    found = ropewalk.load_survey(tmp_path / "a")
+    with pytest.raises(SurveyError, match=r"Shard 0 of the survey in .* is of another one"):
+        found.compare(found)
