@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import time
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from pathlib import Path
 LONGEST = 1.0
 """Seconds to wait for another process, which holds it for milliseconds; then work goes on without it."""
 LOOK = 0.01
+NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP, errno.EINVAL)
+"""What a file system says that has none."""
 
 
 @contextmanager
@@ -19,9 +22,8 @@ def locked(path: Path) -> Iterator[None]:
 
     Where there can be none, as in a folder that cannot be written to, work goes on without it.
     """
-    try:
-        descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError:
+    descriptor = _opened(path)
+    if descriptor is None:
         yield
         return
     try:
@@ -33,8 +35,35 @@ def locked(path: Path) -> Iterator[None]:
         os.close(descriptor)  # which lets it go
 
 
-def _taken(descriptor: int) -> bool:
+@contextmanager
+def held(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file for as long as one likes; False where another process, or a part of this one, does.
+
+    Where there can be none, as in a folder that cannot be written to, nobody is held off.
+    """
+    descriptor = _opened(path)
+    if descriptor is None:
+        yield True
+        return
+    try:
+        yield _taken(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def lock_of(path: Path) -> Path:
+    """The file that is locked."""
+    return path.with_name(f".{path.name}.lock")
+
+
+def _opened(path: Path) -> int | None:
     with suppress(OSError):
+        return os.open(lock_of(path), os.O_RDWR | os.O_CREAT, 0o600)
+    return None
+
+
+def _taken(descriptor: int) -> bool:
+    try:
         if os.name == "nt":
             import msvcrt
 
@@ -43,5 +72,6 @@ def _taken(descriptor: int) -> bool:
             import fcntl
 
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
+    except OSError as error:
+        return error.errno in NO_LOCKS
+    return True

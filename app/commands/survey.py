@@ -117,6 +117,8 @@ def survey_heads(parsed: argparse.Namespace) -> None:
     if len(parsed.path) > 1:
         parsed.misused("one model is surveyed at a time; --show and --csv take several folders")
     parsed.path = parsed.path[0] if parsed.path else None
+    if not parsed.texts and parsed.path is not None and (Path(parsed.path) / "manifest.json").is_file():
+        parsed.misused(f"{parsed.path} holds a survey; print it with --show or --csv")
     if not parsed.texts or parsed.out is None:
         parsed.misused("say what to run with --texts and where to keep the tables with --out")
     from ropewalk.model.survey.ranks import EndedElsewhere, as_started
@@ -252,7 +254,7 @@ def _show(parsed: argparse.Namespace) -> None:
         _print(found[0], names or found[0].names, as_csv=parsed.csv)
     elif len(found) == 2 and parsed.steps is None:
         compared = found[0].compare(found[1], names)
-        _print_rows(compared.rows()) if parsed.csv else _print_compared(found, compared)
+        _print_rows(compared.rows()) if parsed.csv else _print_compared(parsed.path, found, compared)
     else:
         _print_series(survey_series(found, parsed.steps), names, parsed.since, as_csv=parsed.csv)
 
@@ -272,13 +274,16 @@ def _print(found: Survey, names: Sequence[str], *, as_csv: bool) -> None:
         print(f"{name}: n = {found.count(name)}; {found.formula(name)}")
 
 
-def _print_compared(found: Sequence[Survey], compared: Comparison) -> None:
+def _print_compared(paths: Sequence[Path], found: Sequence[Survey], compared: Comparison) -> None:
     """A table of differences, and of each statistic how many heads differ."""
     marks = [compared.significant(name) for name in compared.names]
-    read = zip(compared.names, compared.difference, compared.error, marks, strict=True)
-    _print_heads([(name, _cells(difference, error, mark)) for name, difference, error, mark in read])
-    print()
-    print(" less ".join(one.manifest["model"]["name"] for one in reversed(found)) + f"; {STAR}")
+    read = zip(compared.names, compared.difference, compared.error, marks, compared.count, strict=True)
+    there = [(name, _cells(difference, error, mark)) for name, difference, error, mark, n in read if n]
+    if there:
+        _print_heads(there)
+        print()
+    named = [f"{path} ({one.manifest['model']['name']})" for path, one in zip(paths, found, strict=True)]
+    print(f"{named[1]} less {named[0]}; {STAR}")
     for name, n, mark in zip(compared.names, compared.count, marks, strict=True):
         print(f"{name}: n = {n}, {mark.sum()} of {mark.size} heads differ; {found[0].formula(name)}")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -26,11 +26,13 @@ def write_arrays(path: Path, arrays: Arrays) -> None:
         save_file({name: np.asarray(one, order="C") for name, one in arrays.items()}, part)
 
 
-def read_arrays(path: Path, axes: Axes, cure: str, optional: Sequence[str] = ()) -> Arrays:
+def read_arrays(path: Path, axes: Axes, whole: Set[str], cure: str, optional: Sequence[str] = ()) -> Arrays:
     """Arrays of a file, whose numbers are read from the disk when they are looked at.
 
     Parameters
     ----------
+    whole
+        Those that hold whole numbers; all others hold numbers with a point.
     cure
         What to do about a file that cannot be read.
     optional
@@ -52,10 +54,10 @@ def read_arrays(path: Path, axes: Axes, cure: str, optional: Sequence[str] = ())
         raise SurveyError(f"{path} is no file of a survey, or is damaged; {cure}.", str(error)) from error
     lengths = dict[str, int]()
     for name, one in found.items():
-        fits = one.ndim == len(axes[name])
+        fits = one.ndim == len(axes[name]) and one.dtype.kind in ("iu" if name in whole else "f")
         for axis, length in zip(axes[name], one.shape, strict=False):
             fits &= length == (lengths.setdefault(axis, length) if isinstance(axis, str) else axis)
         if not fits:
-            details = f"{name} has the shape {one.shape}"
+            details = f"{name} has the shape {one.shape} and the type {one.dtype}"
             raise SurveyError(f"{path} is no file of a survey, or is damaged; {cure}.", details)
     return found

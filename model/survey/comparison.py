@@ -16,6 +16,8 @@ from ropewalk.model.notebooks.pictures import coloured_signed, head_maps
 from ropewalk.model.survey.statistics import Bools
 from ropewalk.model.survey.tally import Doubles, error_of, mean_of
 
+ROUNDING = 1e-6
+"""A mean difference of so much of the values or less is what float32 leaves of none, and is not tested."""
 NEARLY_NORMAL = 1000
 """With more degrees of freedom Student's t is a normal distribution to three places of its tails."""
 
@@ -88,23 +90,27 @@ class Comparison:
         return self.names.index(statistic)
 
 
-def comparison_of(names: Sequence[str], shape: tuple[int, int], differences: Iterator[Doubles]) -> Comparison:
-    """Make a comparison of differences that come in pieces [N, K, L, H], NaN where one of the two has no value."""
+def comparison_of(names: Sequence[str], shape: tuple[int, int], pairs: Iterator[tuple[Doubles, Doubles]]) -> Comparison:
+    """Make a comparison of values before and after in pieces [N, K, L, H], NaN where one of the two has none."""
     each = len(names), *shape
     sums, squares, counts = np.zeros(each), np.zeros(each), np.zeros(len(names), np.int64)
-    for piece in differences:
+    sizes = np.zeros(each)
+    for before, after in pairs:
+        piece = after - before
         there = ~np.isnan(piece[:, :, 0, 0])
         known = np.where(there[:, :, None, None], piece, 0.0)
         counts += there.sum(0)
         sums += known.sum(0)
         squares += np.square(known).sum(0)
+        sizes += np.where(there[:, :, None, None], np.abs(before), 0.0).sum(0)
     count = counts[:, None, None]
     mean, error = mean_of(sums, count), error_of(sums, squares, count)
+    rounding = np.abs(mean) <= ROUNDING * mean_of(sizes, count)
     p = np.full(each, math.nan)
     for at, n in enumerate(counts.tolist()):
         if n > 1:
             with np.errstate(divide="ignore", invalid="ignore"):
-                t = np.where(mean[at] == 0, 0.0, mean[at] / error[at])
+                t = np.where(rounding[at], 0.0, mean[at] / error[at])
             p[at] = two_sided(t, n - 1)
     return Comparison(tuple(names), mean, error, tuple(counts.tolist()), p)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ropewalk.model.errors import SurveyError
+from ropewalk.model.errors import SurveyError, TokenizerError
 from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.survey.ranks import Ranks
 from ropewalk.model.survey.statistics import Kinds, Numbers, Text
@@ -26,6 +27,8 @@ SHARD = 256
 """Texts that are committed together."""
 BATCH_TOKENS = 8192
 """Tokens that run together where nobody says how many texts."""
+START = 64
+"""Characters for each token that is wanted, from which on a text is read from its start alone."""
 
 PairsOf: TypeAlias = str | Callable[[list[str], Mapping[str, Any]], Iterable[tuple[int, int]]]
 """A column of cells, or a function of a text's tokens and its record that gives them."""
@@ -74,9 +77,7 @@ class Corpus:
         self.tokenizer, self.column, self.windows, self.tokens, self.pairs = tokenizer, column, windows, tokens, pairs
         self.pieces: dict[int, Piece] = {}  # what the ids of the texts that were read stand for
         self._kinds = Kinds(tokenizer)
-        if isinstance(texts, str | Path):
-            texts = [Path(texts)]
-        self._sources: list[Any] = list(texts)
+        self._sources: list[Any] = [Path(texts)] if isinstance(texts, str | Path) else _listed(texts)
         self.sources = list(dict.fromkeys(map(_said, self._sources)))
         ranks = ranks or Ranks()
         if any(isinstance(one, Path) and str(one) == STDIN for one in self._sources):
@@ -118,7 +119,7 @@ class Corpus:
             if number != self.chosen[place]:
                 continue
             shard, place = place // SHARD, place + 1
-            if shard in left and len(ids := self._ids(record.text)[: self.tokens]):
+            if shard in left and len(ids := self._ids(record.text, f"Text {number + 1}", self.tokens)):
                 self._learn(ids)
                 texts.append(Text(number, ids, self._kinds.of(ids), self._pairs(number, ids, record.row)))
             if place % SHARD == 0 or place == len(self.chosen):
@@ -126,12 +127,19 @@ class Corpus:
                     yield shard, texts
                 texts = []
 
-    def _ids(self, text: str | Sequence[int]) -> Numbers:
+    def _ids(self, text: str | Sequence[int], where: str, most: int | None = None) -> Numbers:
+        """The tokens of a text, or its first."""
         if isinstance(text, str):
             if self.tokenizer is None:
                 raise SurveyError("This model has no tokenizer, so texts cannot be run on it; give ids.")
-            text = self.tokenizer.encode(text)
-        return np.asarray(text, np.int64)
+            try:
+                text = self.tokenizer.encode(text) if most is None else first_ids(self.tokenizer, text, most)
+            except TokenizerError as error:
+                raise SurveyError(f"{where} cannot be read as tokens: {error}") from error
+        try:
+            return np.asarray(text[:most], np.int64)
+        except OverflowError as error:
+            raise SurveyError(f"{where} holds a number that is no token's.", str(error)) from error
 
     def _learn(self, ids: Numbers) -> None:
         if self.tokenizer is not None:
@@ -149,8 +157,11 @@ class Corpus:
             given: Any = row[self.pairs]
         else:
             given = self.pairs(self._strings(ids), row)
+        given = given.tolist() if hasattr(given, "tolist") else () if given is None else given  # of numpy or torch
+        if not isinstance(given, Iterable):
+            raise SurveyError(f"Text {number + 1} was given {given!r:.40}, but pairs are a list of (query, key).")
         found = list[tuple[int, int]]()
-        for cell in given if given is not None else ():
+        for cell in given:
             query, key = (whole(one) for one in cell) if isinstance(cell, Sequence) and len(cell) == 2 else (None, None)
             if query is None or key is None or not key >= 0 or not query >= 0:
                 raise SurveyError(f"Text {number + 1} was given the pair {cell!r:.40}, but a pair is (query, key).")
@@ -190,7 +201,7 @@ class Corpus:
             elif path.suffix == ".jsonl":
                 yield from self._of_lines(path)
             elif self.windows:
-                ids = self._ids(path.read_text(encoding="utf-8-sig"))
+                ids = self._ids(path.read_text(encoding="utf-8-sig"), str(path))
                 starts = range(0, len(ids), self.tokens)
                 yield from (Record(ids[start : start + self.tokens].tolist()) for start in starts)
             else:
@@ -208,7 +219,7 @@ class Corpus:
                     continue
                 try:
                     row = json.loads(line)
-                except ValueError as error:
+                except (ValueError, RecursionError) as error:
                     raise SurveyError(f"Line {number} of {path} is not JSON.", str(error)) from error
                 if not isinstance(row, Mapping):
                     raise SurveyError(f"Line {number} of {path} is no JSON object with columns.")
@@ -238,16 +249,37 @@ def _checked(text: Any, where: str) -> str | list[int]:
     """What stands for a text: itself, or its ids."""
     if isinstance(text, str):
         return text
-    ids = [whole(one) for one in text] if isinstance(text, Iterable) else [None]
+    ids = [whole(one) for one in text] if isinstance(text, Iterable) and not isinstance(text, bytes) else [None]
     if None in ids:
         raise SurveyError(f"{where} holds {text!r:.40}, which is neither text nor token ids.")
     return [one for one in ids if one is not None]
 
 
+def first_ids(tokenizer: Tokenizer, text: str, most: int) -> list[int]:
+    """The first tokens of a text; of one that is far longer, from a start of it of which twice as much begins alike."""
+    size, known = START * most, list[int]()
+    while size < len(text):
+        found = tokenizer.encode(text[:size])[:most]
+        if len(found) == most and found == known:
+            return found
+        size, known = 2 * size, found
+    return tokenizer.encode(text)[:most]
+
+
+def _listed(texts: Any) -> list[Any]:
+    if isinstance(texts, Mapping) or type(texts).__name__ == "DataFrame":  # going through either gives names of columns
+        raise SurveyError("Texts come in a list; of one record give [record], of a data frame the list of its records.")
+    if not isinstance(texts, Iterable):
+        raise SurveyError(f"Texts come in a list, or as the path of a file, but {texts!r:.40} was given.")
+    return list(texts)
+
+
 def _lines_of_stdin() -> list[str]:
     try:
+        if isinstance(sys.stdin, io.TextIOWrapper):
+            sys.stdin.reconfigure(encoding="utf-8-sig", errors="strict")
         return [line.rstrip("\r\n") for line in sys.stdin if line.strip()]
-    except (AttributeError, UnicodeDecodeError) as error:
+    except (TypeError, UnicodeDecodeError) as error:  # None, where it was closed
         raise SurveyError("Standard input is closed, or is not text in UTF-8.", str(error)) from error
 
 
@@ -264,18 +296,24 @@ def _rows_of_folder(path: Path) -> Iterator[Mapping[str, Any]]:
     """Rows of a folder that datasets saved, or of parquet files."""
     parts = sorted(path.glob("*.arrow")) or sorted(path.glob("*.parquet"))
     if not parts:
-        raise SurveyError(f"{path} holds no data set: neither .arrow nor .parquet files are in it.")
+        inside = sorted({str(part.parent) for ending in ("arrow", "parquet") for part in path.glob(f"*/*.{ending}")})
+        more = f"; {' and '.join(inside[:3])} do{'' if inside[1:] else 'es'}: give one of them" if inside else ""
+        raise SurveyError(f"{path} itself holds neither .arrow nor .parquet files of a data set{more}.")
     for part in parts:
-        if part.suffix == ".parquet":
-            yield from _rows_of_parquet(part)
-            continue
-        with part.open("rb") as file, arrow("ipc").open_stream(file) as stream:
+        yield from _rows_of_parquet(part) if part.suffix == ".parquet" else _rows_of_arrow(part)
+
+
+def _rows_of_arrow(path: Path) -> Iterator[Mapping[str, Any]]:
+    try:
+        with path.open("rb") as file, arrow("ipc").open_stream(file) as stream:
             for batch in stream:
                 yield from batch.to_pylist()
+    except ValueError as error:
+        raise SurveyError(f"{path} is not a file of a data set that was saved.", str(error)) from error
 
 
 def _bytes_of(record: Record) -> bytes:
-    row = {name: one for name, one in record.row.items() if not isinstance(one, bytes)}
+    row = {str(name): one for name, one in record.row.items() if not isinstance(one, bytes)}
     return json.dumps([record.text, row], sort_keys=True, default=repr).encode("utf-8", "surrogatepass") + b"\n"
 
 

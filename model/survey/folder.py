@@ -9,14 +9,17 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator, Mapping, Set
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from types import NoneType
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ropewalk.model.errors import SurveyError
+from ropewalk.model.file_lock import held, lock_of
 from ropewalk.model.survey import texts
 from ropewalk.model.survey.array_file import ENDING, Axes, read_arrays, write_arrays
 from ropewalk.model.survey.tally import Tally
@@ -24,8 +27,20 @@ from ropewalk.model.survey.texts import SurveyTexts
 from ropewalk.model.whole_file import UNFINISHED, whole_file
 
 MANIFEST, SHARDS, TALLY, TEXTS = "manifest.json", "shards", "tally", f"texts{ENDING}"
-SAID = {"model": "name", "corpus": "texts", "settings": "statistics"}
-"""What every manifest says, and in it."""
+SAID: Mapping[str, Mapping[str, tuple[type, ...]]] = {
+    "model": {"name": (str,), "fingerprint": (str,)},
+    "corpus": {"fingerprint": (str,), "texts": (int,), "chosen": (int,)},
+    "settings": {
+        "statistics": (list,),
+        "column": (str,),
+        "windows": (bool,),
+        "limit": (int, NoneType),
+        "seed": (int,),
+        "tokens": (int,),
+        "values": (bool,),
+    },
+}
+"""What every manifest says, and of which types that is."""
 AXES: Axes = {**texts.AXES, "values": ("N", "K", "L", "H")}
 
 
@@ -64,7 +79,7 @@ def write_shard(folder: Path, number: int, shard: Shard) -> None:
 def read_shard(folder: Path, number: int) -> Shard:
     """Read a shard, mapped."""
     cure = "without it the single texts cannot be compared or shown, and a survey in another folder makes it again"
-    arrays = read_arrays(_shard_file(folder, number), AXES, cure, ["values"])
+    arrays = read_arrays(_shard_file(folder, number), AXES, texts.AXES.keys(), cure, ["values"])
     values = arrays.pop("values", None)
     return Shard(SurveyTexts(**arrays), values)
 
@@ -108,7 +123,9 @@ def write_texts(folder: Path, kept: SurveyTexts) -> None:
 
 def read_texts(folder: Path) -> SurveyTexts:
     """Read them, mapped."""
-    return SurveyTexts(**read_arrays(folder / TEXTS, texts.AXES, "examples cannot be shown without it"))
+    return SurveyTexts(
+        **read_arrays(folder / TEXTS, texts.AXES, texts.AXES.keys(), "examples cannot be shown without it")
+    )
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
@@ -117,12 +134,26 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} cannot be read.", str(error)) from error
-    parts = [found.get(name) for name in SAID] if isinstance(found, dict) else [None]
-    if any(not isinstance(part, dict) or said not in part for part, said in zip(parts, SAID.values(), strict=False)):
-        raise SurveyError(f"{folder} holds no survey: its {MANIFEST} is that of something else.")
+    for part, wanted in SAID.items():
+        said = found.get(part) if isinstance(found, dict) else None
+        wrong = [
+            name
+            for name, types in wanted.items()
+            if not isinstance(said, dict) or type(said.get(name, said)) not in types
+        ]
+        if wrong:
+            raise SurveyError(
+                f"{folder} holds no survey that this version reads: its {MANIFEST} is that of something else, or of "
+                f"another version.",
+                f"{part}: {', '.join(wrong)}",
+            )
     named = found["settings"]["statistics"]
     if not isinstance(named, list) or not all(isinstance(name, str) for name in named) or len({*named}) != len(named):
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} does not say of which statistics it is.")
+    own = found["settings"].get("own_statistics", {})
+    for one in own.values() if isinstance(own, dict) else [None]:
+        if not isinstance(one, dict) or not all(isinstance(one.get(name), str) for name in ("title", "formula")):
+            raise SurveyError(f"{folder} holds no survey: its {MANIFEST} does not say what its own statistics are.")
     return dict(found)
 
 
@@ -132,25 +163,44 @@ def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
         part.write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Make a folder if need be, and hold it while a survey runs there: a second one would write over its tally.
+
+    Raises
+    ------
+    SurveyError
+        Where another process holds it, or it cannot be made.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # a name with NUL in it
+        said = getattr(error, "strerror", None) or error
+        raise SurveyError(f"{folder} cannot be a survey's folder: {said}.") from error
+    with held(folder / MANIFEST) as is_ours:
+        if not is_ours:
+            raise SurveyError(f"A survey runs in {folder} already; let it finish or end it, or name another folder.")
+        yield
+
+
 def begin(folder: Path, manifest: dict[str, Any]) -> None:
     """Make a folder for a survey, or see that it is the one where this survey was begun.
 
     Raises
     ------
     SurveyError
-        For a folder that holds another, or cannot be made.
+        For a folder that holds another.
     """
     if (folder / MANIFEST).exists():
         found = read_manifest(folder)
         here, there = (_compared(one) for one in (json.loads(json.dumps(manifest)), found))
-        for name in here:
-            if here[name] != there.get(name):
-                raise SurveyError(f"{folder} holds another survey: its {name} differs; name another folder.")
-        return
-    try:
-        (folder / SHARDS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise SurveyError(f"{folder} cannot be a survey's folder: {error.strerror or error}.") from error
+        differs = next((name for name in here if here[name] != there.get(name)), None)
+        if differs is None:
+            return
+        if any((folder / SHARDS).glob(f"*{ENDING}")) or any(folder.glob(f"{TALLY}*{ENDING}")):
+            raise SurveyError(f"{folder} holds another survey, which differs in its {differs}; name another folder.")
+        # it failed before anything was committed, and what was wrong has been mended
+    (folder / SHARDS).mkdir(exist_ok=True)
     if any((folder / SHARDS).iterdir()):
         raise SurveyError(f"{folder} holds shards of a survey without its {MANIFEST}; name another folder.")
     write_manifest(folder, manifest)
@@ -179,11 +229,16 @@ def _compared(manifest: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def tidy(folder: Path, *, values: bool) -> None:
-    """Remove what a complete survey does not need: what killed processes were writing, and shards without values."""
+    """Remove what a complete survey does not need: what killed processes were writing, and shards without values.
+
+    Its lock last, for whoever comes now finds nothing to run.
+    """
     for part in (*folder.glob(UNFINISHED), *(folder / SHARDS).glob(UNFINISHED)):
         part.unlink()
     if not values:
         shutil.rmtree(folder / SHARDS, ignore_errors=True)
+    with suppress(OSError):  # some systems keep a file that is open, some folders every file
+        lock_of(folder / MANIFEST).unlink()
 
 
 def _shard_file(folder: Path, number: int) -> Path:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.limits import limited
 from ropewalk.model.notebooks.frames import frame
+from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.notebooks.pictures import coloured, head_maps
 from ropewalk.model.survey.comparison import Comparison, comparison_of
 from ropewalk.model.survey.folder import Shard, ShardFiles, committed, corpus_of, read_manifest, read_texts
@@ -198,16 +199,25 @@ class Survey:
         names = [name for name in self.names if name in other.names] if statistics is None else statistics
         mine, theirs = ([survey._at(name) for name in names] for survey in (self, other))
 
-        def differences() -> Iterator[Doubles]:
+        def pairs() -> Iterator[tuple[Doubles, Doubles]]:
             for number in self._shards.keys() & other._shards.keys():
                 before, after = self._shards[number], other._shards[number]
                 _, here, there = np.intersect1d(before.texts.numbers, after.texts.numbers, return_indices=True)
-                assert before.values is not None
-                assert after.values is not None
-                yield after.values[there][:, theirs].astype(np.float64) - before.values[here][:, mine]
+                yield (
+                    self._values(number, before)[here][:, mine].astype(np.float64),
+                    other._values(number, after)[there][:, theirs].astype(np.float64),
+                )
 
         _, layers, heads = self._tally.sums.shape
-        return comparison_of(names, (layers, heads), differences())
+        return comparison_of(names, (layers, heads), pairs())
+
+    def _values(self, number: int, shard: Shard) -> NDArray[np.float32]:
+        """[N, K, L, H] of a shard."""
+        if shard.values is None or shard.values.shape[1:] != self._tally.sums.shape:
+            raise SurveyError(
+                f"Shard {number} of the survey in {self.folder} is of another one, so nothing is compared."
+            )
+        return shard.values
 
     def check_pairs_with(self, other: Survey) -> None:
         """Refuse a survey of other texts, or of a model with other heads.
@@ -220,7 +230,7 @@ class Survey:
         here, there = ({"corpus": corpus_of(one.manifest), **one.manifest["settings"]} for one in (self, other))
         for name in ("corpus", "tokens", "limit", "seed", "windows", "column"):
             if here[name] != there[name]:
-                raise SurveyError(f"The two surveys are of other texts: their {name} differs.")
+                raise SurveyError(f"The two surveys are of other texts: they differ in their {name}.")
         if self._tally.sums.shape[1:] != other._tally.sums.shape[1:]:
             raise SurveyError("The two surveys are of models with other layers or heads, so no head has a partner.")
 
@@ -228,6 +238,8 @@ class Survey:
         """How a statistic is computed, in words."""
         self._at(statistic)
         own = self.manifest["settings"].get("own_statistics", {}).get(statistic)
+        if own is None and statistic not in SURVEYED:
+            return f"{statistic}: as another version of Ropewalk computes it"
         found = vars(SURVEYED[statistic]) if own is None else own
         return f"{found['title']}: {found['formula']}"
 
@@ -239,10 +251,10 @@ class Survey:
     def _head(self, head: tuple[int, int]) -> tuple[int, int]:
         _, layers, heads = self._tally.sums.shape
         try:
-            layer, number = head
+            layer, number = map(whole, head)
         except (TypeError, ValueError):
-            layer = number = -1
-        if not (0 <= layer < layers and 0 <= number < heads):
+            layer = number = None
+        if layer is None or number is None or not (0 <= layer < layers and 0 <= number < heads):
             raise SurveyError(
                 f"{head!r:.40} is no head of this model; heads are (layer, head), up to {layers - 1, heads - 1}."
             )

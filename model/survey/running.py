@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from ropewalk.model.survey.corpus import Corpus, PairsOf, Texts, batches_of
 from ropewalk.model.survey.folder import (
     Shard,
     ShardFiles,
+    alone,
     begin,
     check_there,
     committed,
@@ -135,7 +137,7 @@ def survey_steps(
         **code_settings(chosen, pairs),
     }
     manifest = _manifest(model, corpus, settings)
-    shape = len(chosen), model.config.layers, model.config.heads, len(distance_bins(tokens)), top
+    shape = len(chosen), model.config.layers, model.config.heads, len(distance_bins(tokens)), min(top, len(corpus))
     run = _Run(model, chosen, corpus, shape, batch, values, tuple(interventions), ranks)
     if out is not None:
         return (yield from _folder_steps(run, Path(out), manifest))
@@ -186,11 +188,23 @@ class _Run:
 
 def _folder_steps(run: _Run, folder: Path, manifest: dict[str, Any]) -> Steps[Survey]:
     """Run what is left of a survey, commit each shard, and write what all come to."""
+    with ExitStack() as holding:
+        yield from _held_steps(run, folder, manifest, holding)
+    return load_survey(folder)
+
+
+def _held_steps(run: _Run, folder: Path, manifest: dict[str, Any], holding: ExitStack) -> Steps[None]:
+    """Do it while the first process holds the folder."""
     ranks, total = run.ranks, run.empty()
-    done = ranks.from_first(lambda: _gone_on_with(folder, manifest, total))
+
+    def gone_on_with() -> set[int] | None:
+        holding.enter_context(alone(folder))
+        return _gone_on_with(folder, manifest, total)
+
+    done = ranks.from_first(gone_on_with)
     ranks.each(lambda: check_there(folder))
     if done is None:
-        return load_survey(folder)
+        return
     mine = set(done if ranks.first else ())
     if done:
         yield run.point(total.texts)
@@ -204,7 +218,6 @@ def _folder_steps(run: _Run, folder: Path, manifest: dict[str, Any]) -> Steps[Su
         yield Progress(texts, len(run.corpus), WHAT)
     total = ranks.total(total)
     ranks.from_first(lambda: _finish(folder, total, range(run.corpus.shards), _ended(manifest, total)))
-    return load_survey(folder)
 
 
 def _gone_on_with(folder: Path, manifest: dict[str, Any], total: Tally) -> set[int] | None:

@@ -11,6 +11,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ropewalk.model.errors import SurveyError
 from ropewalk.model.survey.array_file import Arrays, Axes, read_arrays, write_arrays
 from ropewalk.model.survey.statistics import GRID, Numbers
 
@@ -22,6 +23,11 @@ AXES: Axes = {
     "maps": ("L", "H", GRID, GRID), "map_counts": (GRID,),
     "values": ("K", "L", "H", "E"), "places": ("K", "L", "H", "E", 3),
 }  # fmt: skip
+
+WHOLE = frozenset({"texts", "counts", "map_counts", "places", "shards"})
+"""Which of them are whole numbers."""
+MOST_RANGES = 64
+"""Ranges of distances, of which each is twice as wide as the one before."""
 
 
 @dataclass(eq=False)
@@ -161,7 +167,10 @@ class Tally:
     @classmethod
     def load(cls, path: Path) -> tuple[Tally, frozenset[int]]:
         """Read what was saved, mapped: it is to be added to another, and not to."""
-        arrays = read_arrays(path, {**AXES, "shards": ("S",)}, "delete it, and the survey runs its texts again")
+        cure = "delete it, and the survey runs its texts again"
+        arrays = read_arrays(path, {**AXES, "shards": ("S",)}, WHOLE, cure)
+        if not arrays["sums"].size or not 0 < len(arrays["distances"]) <= MOST_RANGES:
+            raise SurveyError(f"{path} is of no heads or of no distances, so it is no tally of a survey; {cure}.")
         return cls.of_arrays(arrays), frozenset(arrays["shards"].tolist())
 
 

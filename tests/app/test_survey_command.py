@@ -104,6 +104,11 @@ def test_a_folder_that_holds_none_is_a_sentence(run: Run, corpora: Path, tmp_pat
     run("capture", "--prompt", "to be", "--out", tmp_path / "run.safetensors")
     asked = ("--texts", corpora / "t.txt", "--out", tmp_path / "s")
     assert "is a trace, one run without its model" in refusal(run("survey", tmp_path / "run.safetensors", *asked))
+    assert "itself holds neither" in refusal(run("survey", "--texts", corpora.parent, "--out", tmp_path / "s"))
+    (tmp_path / "deep.jsonl").write_text('{"text": ' + "[" * 100_000, encoding="utf-8")
+    assert "deep.jsonl is not JSON" in refusal(
+        run("survey", "--texts", tmp_path / "deep.jsonl", "--out", tmp_path / "s")
+    )
     status, _, err = run("survey", "--texts", corpora / "t.txt")
     assert status == 2
     assert "--out" in err
@@ -125,7 +130,7 @@ def test_heads_are_silenced(run: Run, corpora: Path, steps: list[Path], tmp_path
     assert run(*asked, "--ablate", "0.0", "--ablate", "L0H1")[0] == 0
     found, wanted = ropewalk.load_survey(tmp_path / "s"), ropewalk.load_survey(steps[2])
     assert found.mean("sink") == pytest.approx(wanted.mean("sink"), abs=1e-6)
-    assert "its interventions differs" in refusal(run(*asked))
+    assert "differs in its interventions" in refusal(run(*asked))
     status, _, err = run(*asked, "--ablate", "q=4")
     assert status == 2
     assert "'q=4' is not a head such as 2.5" in err
@@ -135,7 +140,10 @@ def test_two_are_compared(run: Run, steps: list[Path]) -> None:
     compared = ropewalk.load_survey(steps[0]).compare(ropewalk.load_survey(steps[1]))
     rows = list(csv.DictReader(io.StringIO(run("survey", *steps[:2], "--csv")[1])))
     assert [float(row["difference"]) for row in rows] == compared.difference.ravel().tolist()
+    status, _, err = run("survey", steps[0])
+    assert (status, "holds a survey; print it with --show" in err) == (2, True)
     lines = run("survey", *steps[:2], "--show", "--statistics", "sink")[1].splitlines()
+    assert f"{steps[1]} (bundled) less {steps[0]} (bundled); *" in "\n".join(lines)
     assert lines[0].split() == ["head", "sink"]
     at = compared.names.index("sink")
     assert lines[1 + 8].split()[1:4] == [f"{compared.difference[at, 1, 0]:.3f}", "±", f"{compared.error[at, 1, 0]:.3f}"]

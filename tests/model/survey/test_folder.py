@@ -90,6 +90,7 @@ def test_ended_between_any_two_changes_it_goes_on(tmp_path: Path) -> None:
         *("manifest.json", "000000.safetensors", "tally.safetensors", "000001.safetensors", "tally.safetensors"),
         *("tally.safetensors", "texts.safetensors"),
         *("heads.parquet", "distances.parquet", "examples.parquet", "manifest.json", "shards"),
+        ".manifest.json.lock",
     ]
 
 

@@ -8,16 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
+import torch
 from pyarrow import parquet
 
 import ropewalk
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.survey import corpus
-from ropewalk.model.survey.comparison import benjamini_hochberg, two_sided
+from ropewalk.model.survey.array_file import write_arrays
+from ropewalk.model.survey.comparison import benjamini_hochberg, comparison_of, two_sided
 from ropewalk.model.survey.running import survey_steps
 from ropewalk.model.survey.tally import Tally
+from ropewalk.model.tokens.tokenizer import Tokenizer
 from tests.model.survey.small_survey import PIECES, SmallModel, expected, texts_of
+from tests.model.survey.small_survey import Numbers as SmallNumbers
 
 LENGTHS = (9, 1, 70, 31, 67, 31)
 
@@ -107,15 +112,62 @@ def test_a_survey_that_was_ended_goes_on(pauses: int, tmp_path: Path, monkeypatc
 def test_another_survey_is_not_gone_on_with(tmp_path: Path) -> None:
     model, texts = SmallModel("plain"), texts_of((4, 5))
     ropewalk.survey(model, texts, out=tmp_path / "s")
-    with pytest.raises(SurveyError, match="another survey: its corpus differs"):
+    with pytest.raises(SurveyError, match="another survey, which differs in its corpus"):
         ropewalk.survey(model, texts[:1], out=tmp_path / "s")
-    with pytest.raises(SurveyError, match="another survey: its top differs"):
+    with pytest.raises(SurveyError, match="another survey, which differs in its top"):
         ropewalk.survey(model, texts, out=tmp_path / "s", top=3)
 
 
-def test_tables_are_read_as_they_are(tmp_path: Path) -> None:
-    import pandas as pd
+def test_a_folder_is_of_one_survey_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpus, "SHARD", 2)
+    model, texts = SmallModel("plain"), texts_of((4, 5, 6))
+    first = survey_steps(model, texts, out=tmp_path / "s")
+    next(first)
+    with pytest.raises(SurveyError, match=r"A survey runs in .* already"):
+        ropewalk.survey(model, texts, out=tmp_path / "s")
+    first.close()  # as when its process ends
+    assert ropewalk.survey(model, texts, out=tmp_path / "s").texts == 3
 
+
+def test_what_failed_before_anything_was_committed_is_begun_anew(tmp_path: Path) -> None:
+    model, texts = SmallModel("plain"), [{"text": "1 2 1", "cells": [[2, 0]]}]
+    with pytest.raises(SurveyError, match="no column 'cell' of pairs; it has text, cells"):
+        ropewalk.survey(model, texts, out=tmp_path / "s", pairs="cell")
+    assert ropewalk.survey(model, texts, out=tmp_path / "s", pairs="cells").count("pairs") == 1
+
+
+def test_no_more_examples_are_kept_than_there_are_texts(tmp_path: Path) -> None:
+    found = ropewalk.survey(SmallModel("plain"), texts_of((4, 5)), out=tmp_path / "s", top=100_000)
+    assert len(found.top_examples((0, 0), "self")) == 2
+    assert sum(path.stat().st_size for path in tmp_path.rglob("*.*")) < 1 << 20
+
+
+def test_a_long_text_is_read_from_its_start_alone() -> None:
+    text = " ".join(str(one % 50) for one in range(40_000))
+    read = list[int]()
+
+    class Watched(SmallNumbers):
+        def encode(self, text: str, add_special: bool, names_special: bool = False) -> list[int]:
+            read.append(len(text))
+            return super().encode(text, add_special, names_special)
+
+    assert corpus.first_ids(Tokenizer(Watched()), text, 30) == [one % 50 for one in range(30)]
+    assert max(read) <= 2 * corpus.START * 30
+    assert corpus.first_ids(Tokenizer(Watched()), text, 9_999_999) == [one % 50 for one in range(40_000)]
+
+
+def test_pairs_are_arrays_too() -> None:
+    model, texts = SmallModel("plain"), ["1 2 1 3 1"]
+    cells = [(2, 0), (4, 2)]
+    means = [
+        ropewalk.survey(model, texts, pairs=lambda tokens, row, made=made: made(cells)).mean("pairs")
+        for made in (list, np.array, torch.tensor)
+    ]
+    assert np.array_equal(means[0], means[1])
+    assert np.array_equal(means[0], means[2])
+
+
+def test_tables_are_read_as_they_are(tmp_path: Path) -> None:
     model, texts = SmallModel("plain"), texts_of(LENGTHS)
     found = ropewalk.survey(model, texts, out=tmp_path / "s", pairs=lambda tokens, row: [])
     heads = pd.read_parquet(tmp_path / "s" / "heads.parquet")
@@ -192,7 +244,7 @@ def test_two_surveys_are_compared_text_by_text(kept: str, tmp_path: Path, monkey
     assert np.array_equal(found.significant("sink", 0.3), found.adjusted("sink") <= 0.3)
     assert len(found.frame) == 2 * 3 * 4
     assert not first.compare(first).significant("sink").any()
-    with pytest.raises(SurveyError, match="other texts: their corpus differs"):
+    with pytest.raises(SurveyError, match="other texts: they differ in their corpus"):
         first.compare(ropewalk.survey(SmallModel("plain"), texts[:2]))
 
 
@@ -202,6 +254,14 @@ def test_two_surveys_are_compared_text_by_text(kept: str, tmp_path: Path, monkey
 )
 def test_tails_are_those_of_the_printed_tables(t: float, freedom: int, p: float) -> None:
     assert two_sided(np.array([t, -t, 0.0]), freedom) == pytest.approx([p, p, 1.0], abs=2e-4)
+
+
+def test_what_float32_leaves_of_no_difference_is_none() -> None:
+    before = np.linspace(0.5, 1.0, 20).reshape(20, 1, 1, 1)
+    shaken = before * (1 + 1e-7 * np.linspace(0.9, 1.1, 20).reshape(before.shape))
+    moved = before + 1e-4 * np.linspace(0.9, 1.1, 20).reshape(before.shape)
+    found = comparison_of(["self"], (1, 2), iter([(before.repeat(2, -1), np.concatenate((shaken, moved), -1))]))
+    assert found.p[0, 0].tolist() == [1.0, pytest.approx(0.0, abs=1e-9)]
 
 
 def test_false_discoveries_are_adjusted_for() -> None:
@@ -216,13 +276,19 @@ def test_false_discoveries_are_adjusted_for() -> None:
         ([], {}, "no text to survey"),
         ([None], {}, "holds None, which is neither text nor token ids"),
         ([""], {}, "Every text is empty"),
+        ({"text": "1 2"}, {}, "of one record give \\[record\\]"),
+        (pd.DataFrame({"text": ["1 2"]}), {}, "of a data frame the list of its records"),
+        (3, {}, "Texts come in a list, or as the path of a file, but 3"),
+        ([b"1 2"], {}, "holds b'1 2', which is neither"),
+        ([[10**30]], {}, "Text 1 holds a number that is no token's"),
+        ([{"text": "1 2", "cells": 5}], {"pairs": "cells"}, "was given 5, but pairs are a list"),
         ([{"note": "x"}], {}, "has no column 'text'; it has note"),
         (["1 2"], {"tokens": 0}, "tokens is 0"),
         (["1 2"], {"statistics": ["luck"]}, "no statistic 'luck'"),
         (["1 2"], {"pairs": lambda tokens, row: [5]}, "given the pair 5"),
     ],
 )
-def test_what_cannot_be_surveyed_is_a_sentence(texts: list[Any], options: dict[str, Any], said: str) -> None:
+def test_what_cannot_be_surveyed_is_a_sentence(texts: Any, options: dict[str, Any], said: str) -> None:
     with pytest.raises(SurveyError, match=said):
         ropewalk.survey(SmallModel("plain"), texts, **options)
 
@@ -246,14 +312,55 @@ def test_a_damaged_tally_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     [
         ({"settings": []}, "is that of something else"),
         ({"model": {}}, "is that of something else"),
-        ({"settings": {"statistics": 3}}, "does not say of which statistics it is"),
+        ({"settings": {"tokens": "x"}}, "or of another version"),
+        ({"settings": {"statistics": 3}}, "or of another version"),
         ({"settings": {"statistics": ["self", "self"]}}, "does not say of which statistics it is"),
+        ({"settings": {"own_statistics": {"self": 3}}}, "does not say what its own statistics are"),
         ({"settings": {"statistics": ["self"]}}, "is said to be of 1 statistics, but 2 are committed"),
     ],
 )
 def test_a_manifest_that_is_of_other_numbers_is_refused(change: dict[str, Any], said: str, tmp_path: Path) -> None:
     ropewalk.survey(SmallModel("plain"), texts_of((9, 5)), out=tmp_path, statistics=["self", "previous"])
     manifest = json.loads((tmp_path / "manifest.json").read_text(encoding="utf-8"))
+    if isinstance(change.get("settings"), dict):
+        change = {"settings": manifest["settings"] | change["settings"]}
     (tmp_path / "manifest.json").write_text(json.dumps(manifest | change), encoding="utf-8")
     with pytest.raises(SurveyError, match=said):
         ropewalk.load_survey(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("counts", lambda one: one * np.nan),
+        ("places", lambda one: one.astype(np.float32)),
+        ("distances", lambda one: one[:0]),
+        ("sums", lambda one: one[:, :0]),
+    ],
+)
+def test_a_tally_of_other_numbers_is_refused(name: str, change: Any, tmp_path: Path) -> None:
+    found = ropewalk.survey(SmallModel("plain"), texts_of((9, 5)), out=tmp_path, statistics=["self"])
+    arrays = {**found._tally.arrays, "shards": np.array([0])}
+    part = {"counts": ("counts",), "places": ("places",), "distances": ("distances", "distance_squares")}
+    for one in part.get(name, ("sums", "squares")):
+        arrays[one] = change(arrays[one])
+    write_arrays(tmp_path / "tally.safetensors", arrays)
+    with pytest.raises(SurveyError, match=r"tally\.safetensors is .*; delete it"):
+        ropewalk.load_survey(tmp_path)
+
+
+def test_a_statistic_of_a_later_version_is_shown_by_its_name(tmp_path: Path) -> None:
+    ropewalk.survey(SmallModel("plain"), texts_of((9, 5)), out=tmp_path, statistics=["self"])
+    manifest = (tmp_path / "manifest.json").read_text(encoding="utf-8")
+    (tmp_path / "manifest.json").write_text(manifest.replace('"self"', '"later"'), encoding="utf-8")
+    assert ropewalk.load_survey(tmp_path).formula("later") == "later: as another version of Ropewalk computes it"
+
+
+def test_a_shard_of_another_survey_is_refused(tmp_path: Path) -> None:
+    for name, statistics in (("a", ["self"]), ("b", ["self", "sink"])):
+        ropewalk.survey(SmallModel("plain"), texts_of((9, 5)), out=tmp_path / name, statistics=statistics)
+    shard = "shards/000000.safetensors"
+    (tmp_path / "a" / shard).write_bytes((tmp_path / "b" / shard).read_bytes())
+    found = ropewalk.load_survey(tmp_path / "a")
+    with pytest.raises(SurveyError, match=r"Shard 0 of the survey in .* is of another one"):
+        found.compare(found)
