@@ -1188,8 +1188,14 @@ BREAKAGES = (
     of("model/challenges/judging.py", "app/test_killed_parents")(
         "what a learner's code starts outlives it", "    fork_watcher(sys.stdin.fileno())", "    pass"
     ),
+    of("app/lessons/challenges.py", "app/lessons/test_judging")(
+        "what has left its group outlives the challenge", ", nothing_left():", ":"
+    ),
     of("model/challenges/judging.py", "app/lessons/test_judging")(
-        "what has left its group outlives the challenge", "    adopt_orphans()\n", ""
+        "a learner's code says how long it may run", "        watch.begin()", "        pass"
+    ),
+    of("model/challenges/grading.py", "app/lessons/test_judging")(
+        "complex numbers are taken for real ones", "if result.is_complex():", "if result is None:"
     ),
     of("model/challenges/judging.py", "app/lessons/test_judging")(
         "a learner's code may say that it passed", '"error" if reply.kind == "passed" else reply.kind', "reply.kind"
