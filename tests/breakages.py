@@ -1185,6 +1185,9 @@ BREAKAGES = (
     ),
     whole_file("what a killed writer left stays", 'and not _is_there(int(left["process"]))', "and not left"),
     whole_file("what somebody writes is taken away", 'and not _is_there(int(left["process"]))', "and left"),
+    of("model/tokens/tokenizer.py", "model/tokens/test_tokenizer")(
+        "a panic of a library writes to the terminal", "os.dup2(nowhere, 2)", "os.dup2(2, 2)"
+    ),
     of("model/challenges/judging.py", "app/test_killed_parents")(
         "what a learner's code starts outlives it", "    fork_watcher(sys.stdin.fileno())", "    pass"
     ),
