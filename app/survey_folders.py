@@ -24,7 +24,7 @@ def surveys_in(path: str | Path) -> tuple[str, ...]:
         if _is_survey(folder):
             return (str(path),)
         return tuple(str(one) for one in sorted(folder.iterdir()) if _is_survey(one))
-    except OSError:
+    except (OSError, ValueError):  # no path has a NUL in it
         return ()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 import psutil
 
@@ -47,6 +48,18 @@ def end_descendants(but: frozenset[int] = frozenset()) -> None:
                 ended.append(psutil.Process(number))
                 ended[-1].kill()
         psutil.wait_procs(ended, timeout=LOOK)
+
+
+@contextmanager
+def nothing_left() -> Iterator[None]:
+    """End at the end all that was started meanwhile, and what that has left behind where the system can say so."""
+    before = descendants()
+    adopt_orphans()
+    try:
+        yield
+    finally:
+        end_descendants(before)
+        _set(PR_SET_CHILD_SUBREAPER, 0)
 
 
 def _lives(process: psutil.Process) -> bool:

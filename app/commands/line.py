@@ -32,7 +32,7 @@ from ropewalk.app.commands.terminal import bare, shown_streams
 from ropewalk.app.commands.typed import ENGINE, SERVES, split_engine
 from ropewalk.app.files.provenance import software
 from ropewalk.app.files.shot import TakeShot
-from ropewalk.model.errors import Cancelled, RopewalkError, unforeseen
+from ropewalk.model.errors import Cancelled, RopewalkError, quoted, unforeseen
 
 PICKED, TYPED = "or pick a RoPE scaling", "or add --rope-scaling yarn"
 """How a window and how a command says what carries a prompt that is too long."""
@@ -92,7 +92,8 @@ def _run(arguments: Sequence[str], take_shot: TakeShot) -> int:
         print(_as_typed(error.sentence, parsed), file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"{error.strerror or error}: {error.filename or 'the file'} could not be used.", file=sys.stderr)
+        name = quoted(str(error.filename or "the file"))
+        print(f"{error.strerror or error}: {name} could not be used.", file=sys.stderr)
         return 1
     except BaseException as error:  # noqa: BLE001 - whoever typed a command is owed a sentence, whatever happened
         print(unforeseen(error), file=sys.stderr)

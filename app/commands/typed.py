@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 
 from ropewalk.app.survey_folders import holds_surveys
+from ropewalk.model.errors import quoted
 
 ENGINE = "--engine"
 SERVES = "This serves a window; see ropewalk --engine."
@@ -24,9 +26,9 @@ def names_file(typed: Sequence[str]) -> bool:
 
 def absent_file(typed: Sequence[str]) -> str:
     """Why the file that was named cannot be opened, a sentence; empty where it is there, or none was named."""
-    if not names_file(typed) or Path(typed[0]).is_file() or _is_survey(typed):
+    if not names_file(typed) or os.path.isfile(typed[0]) or _is_survey(typed):
         return ""
-    return f"There is no {FILES[Path(typed[0]).suffix]} {typed[0]}; check the path."
+    return f"There is no {FILES[Path(typed[0]).suffix]} {quoted(typed[0])}; check the path."
 
 
 def drawn_instead(typed: Sequence[str], picture: str) -> list[str]:

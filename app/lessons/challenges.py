@@ -18,7 +18,7 @@ from pathlib import Path
 
 from ropewalk.model.challenges.challenge import CHALLENGES, Verdict, read_verdict
 from ropewalk.model.child_process import child_command
-from ropewalk.model.descendants import LONGEST, ending
+from ropewalk.model.descendants import LONGEST, ending, nothing_left
 from ropewalk.model.errors import ChallengeError
 from ropewalk.resources import resource
 
@@ -100,7 +100,8 @@ def run_challenge(name: str, path: Path, limits: Limits | None = None) -> Verdic
     check_name(name)
     limits = limits or Limits()
     _check_file(path)
-    with tempfile.TemporaryDirectory(prefix="ropewalk-challenge-") as folder:
+    # the code may end the process that judges it, and what that would have ended is then left to this one
+    with tempfile.TemporaryDirectory(prefix="ropewalk-challenge-") as folder, nothing_left():
         stays, held = os.pipe()  # hung up when this process is gone, whatever ended it
         process = subprocess.Popen(
             child_command("model.challenges.judging", *_arguments(name, path, limits), tidies=True),
@@ -121,10 +122,10 @@ def run_challenge(name: str, path: Path, limits: Limits | None = None) -> Verdic
             _end(process)
             os.close(stays)
             os.close(held)
-        try:
-            return read_verdict(said.decode())
-        except ValueError:
-            return Verdict("error", f"{path.name} took the whole process down ({ending(process.returncode)}).")
+        with suppress(ValueError):
+            if not process.returncode:  # else whatever was said was not said by the process that judges
+                return read_verdict(said.decode())
+        return Verdict("error", f"{path.name} took the whole process down ({ending(process.returncode)}).")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -10,7 +10,6 @@ import os
 import re
 import subprocess
 from collections.abc import Generator, Iterator
-from pathlib import Path
 
 from ropewalk.app.models.download_child import Report
 from ropewalk.model.child_process import child_command
@@ -31,7 +30,7 @@ GRACE = 0.5
 
 def is_name(text: str, *, elsewhere: bool = False) -> bool:
     """Whether a text could be ``org/name``, and is no path that exists on this machine, if that is where to look."""
-    return NAME.fullmatch(text) is not None and (elsewhere or not Path(text).exists())
+    return NAME.fullmatch(text) is not None and (elsewhere or not os.path.exists(text))
 
 
 def download_steps(name: str) -> Generator[Progress, None, str]:

@@ -27,7 +27,7 @@ def adapter_folder(path: str) -> str:
     """The folder of a LoRA adapter that a path, or one of its files, is; empty where it is none."""
     place = Path(path)
     folder = place.parent if place.name in ADAPTER_FILES else place
-    is_one = (folder / ADAPTER_FILES[0]).is_file() and not (folder / CONFIGS[0]).is_file()
+    is_one = os.path.isfile(folder / ADAPTER_FILES[0]) and not os.path.isfile(folder / CONFIGS[0])
     return str(folder) if is_one else ""
 
 

@@ -186,6 +186,8 @@ def _not_tensors(case: Case, results: Result) -> Verdict | None:
             return Verdict("value", "It returned None; is the return missing?")
         if not isinstance(result, Tensor):
             return Verdict("value", f"{name.split(' ')[0]} is {type(result).__name__}, but it must be a tensor.")
+        if result.is_complex():
+            return Verdict("value", f"{name.split(' ')[0]} is of complex numbers, but it must be of real ones.")
     return None
 
 

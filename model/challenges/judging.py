@@ -16,12 +16,14 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from ropewalk.model.challenges.challenge import Verdict
 from ropewalk.model.child_process import child_command, fork_watcher
+from ropewalk.model.errors import shortened
 
 if TYPE_CHECKING:
     from ropewalk.model.challenges.replies import Reply
@@ -131,9 +133,11 @@ def judged(name: str, file: Path, process: subprocess.Popen[bytes], watch: Watch
 
     assert process.stdout is not None
     messages = replies.read(process.stdout)
-    last = None
+    first, last = next(messages, None), None
+    if first is not None and first.what == "ready":  # of this process's own; the learner's code can say it only later
+        watch.begin()
     try:
-        verdict = grade(name, lambda *given, **named: _result(messages, watch))
+        verdict = grade(name, lambda *given, **named: _result(messages))
     except Raised as raised:
         verdict = raised.verdict
     except Over as over:
@@ -150,28 +154,24 @@ def judged(name: str, file: Path, process: subprocess.Popen[bytes], watch: Watch
     return _with_printed(verdict, "" if last is None else last.printed)
 
 
-def _result(messages: Iterator[Reply], watch: Watch) -> Any:
+def _result(messages: Iterator[Reply]) -> Any:
     """What the function gave this time."""
     from ropewalk.model.challenges.replies import thing
 
-    for reply in messages:
-        if reply.what == "ready":
-            watch.begin()
-        elif reply.what == "result":
-            try:
-                return thing(reply.result)
-            except ValueError:
-                break
-        elif reply.what == "raised" and reply.refuses:
-            raise Raised(_said(reply))
-        else:
-            raise Over(reply)
-    raise Over
+    reply = next(messages, None)
+    if reply is not None and reply.what == "result":
+        with suppress(ValueError):
+            return thing(reply.result)
+        raise Over
+    if reply is not None and reply.what == "raised" and reply.refuses:
+        raise Raised(_said(reply))
+    raise Over(reply)
 
 
 def _said(reply: Reply) -> Verdict:
     """What was said instead of a result; whoever says that it passed has not."""
-    return Verdict("error" if reply.kind == "passed" else reply.kind, reply.sentence, reply.details)
+    kind = "error" if reply.kind == "passed" else reply.kind
+    return Verdict(kind, shortened(reply.sentence), reply.details[:MOST_DETAILS])
 
 
 def _with_printed(verdict: Verdict, printed: str) -> Verdict:

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from ropewalk.model.challenges.challenge import Kind
 
-MOST = 1 << 26
-"""Bytes of a message."""
+MOST = 1 << 22
+"""Bytes of a message: a right result has some thousand, and a list of nothings takes fifty times as much memory."""
 MOST_ITEMS = 1_000
 """Items of one list or dict; a result has far fewer."""
 DEEPEST = 4

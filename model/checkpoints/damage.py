@@ -11,7 +11,9 @@ HTML = (b"<!doctype html", b"<html", b"<?xml")
 
 
 def first_bytes(path: Path, count: int = 512) -> bytes:
-    """The beginning of a file."""
+    """The beginning of a file; of a pipe, which would be waited for, or a device nothing is read."""
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path.name} is no file, but something else under its name; download it again.")
     with path.open("rb") as file:
         return file.read(count)
 

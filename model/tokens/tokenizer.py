@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Protocol
+from threading import Lock
+from typing import Any, Final, Protocol
 
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
@@ -357,6 +359,36 @@ def _character_size(data: bytes, at: int) -> int:
 # tokenizer.json
 
 
+class _Quiet:
+    """Keeps what a library itself writes to stderr from a terminal, which would obey it: a panic's text and stack."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._deep = 0
+        self._stderr: int | None = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._deep += 1
+            if self._deep == 1:
+                with suppress(OSError):  # it is closed
+                    self._stderr = os.dup(2)
+                    nowhere = os.open(os.devnull, os.O_WRONLY)
+                    os.dup2(nowhere, 2)
+                    os.close(nowhere)
+
+    def __exit__(self, *raised: object) -> None:
+        with self._lock:
+            self._deep -= 1
+            if not self._deep and self._stderr is not None:
+                os.dup2(self._stderr, 2)
+                os.close(self._stderr)
+                self._stderr = None
+
+
+_QUIET: Final = _Quiet()
+
+
 @contextmanager
 def library_errors(sentence: str) -> Iterator[None]:
     """Turn what the tokenizers library raises into a sentence.
@@ -364,7 +396,8 @@ def library_errors(sentence: str) -> Iterator[None]:
     It raises nothing narrower than Exception, and where its own code gives up (a Rust panic) not even that.
     """
     try:
-        yield
+        with _QUIET:
+            yield
     except (RopewalkError, OSError):
         raise
     except BaseException as error:

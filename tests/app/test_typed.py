@@ -10,6 +10,8 @@ from ropewalk.__main__ import main
 from ropewalk.app.commands.line import run_command
 from ropewalk.app.commands.typed import absent_file, drawn_instead, names_file, split_engine
 from ropewalk.app.files.shot import Shot
+from ropewalk.app.models.folders import adapter_folder
+from ropewalk.app.survey_folders import holds_surveys
 
 
 @pytest.mark.parametrize(
@@ -41,6 +43,15 @@ def test_a_survey_s_folder_opens_the_window_and_never_takes_the_place_of_a_comma
         assert drawn_instead(typed, "a.png") == ["snapshot", "a.png", "--workspace", "survey", "--survey", *typed]
     assert not names_file(["survey", "--texts", "corpus.txt", "--out", "survey"])
     assert not names_file(["no such folder"])
+
+
+@pytest.mark.parametrize("path", ["a" * 5000, "a/" * 3000 + "a", "a\0b"])
+def test_a_path_that_no_system_has_names_nothing(path: str) -> None:
+    sentence = absent_file([f"{path}.ropewalk"])
+    assert sentence.startswith("There is no session a")
+    assert len(sentence) < 300
+    assert not holds_surveys(path)
+    assert adapter_folder(path) == ""
 
 
 def test_a_picture_is_asked_of_an_engine_by_its_command() -> None:

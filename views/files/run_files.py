@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -79,9 +80,9 @@ class RunFiles(QObject):
         dialog = self._dialog(
             f"Attach {origin.name or 'the checkpoint of this run'}", QFileDialog.AcceptMode.AcceptOpen
         )
-        is_file = PurePath(origin.path).suffix.lower() in FILES and not Path(origin.path).is_dir()
+        is_file = PurePath(origin.path).suffix.lower() in FILES and not os.path.isdir(origin.path)
         dialog.setFileMode(QFileDialog.FileMode.ExistingFile if is_file else QFileDialog.FileMode.Directory)
-        if Path(origin.path).exists():
+        if os.path.exists(origin.path):
             dialog.selectFile(origin.path)
         dialog.fileSelected.connect(session.attaching.attach)
         dialog.open()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -189,7 +190,7 @@ class SurveyDialog(QDialog):
             return "A survey runs already; stop it, or wait for its end."
         if not asked.texts:
             return "Say which texts: a file with one on each line, or a .jsonl or .parquet file."
-        if missing := next((one for one in asked.texts if not Path(one).exists()), ""):
+        if missing := next((one for one in asked.texts if not os.path.exists(one)), ""):
             return f"There is no file {missing}."
         checked = any(
             self.statistics.item(row).checkState() == Qt.CheckState.Checked for row in range(self.statistics.count())

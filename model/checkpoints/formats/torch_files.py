@@ -220,7 +220,12 @@ def tensors_of(found: Any, path: Path) -> dict[str, Tensor]:
             f"{path.name} holds {type(found).__name__} where a dictionary of named tensors was expected."
         )
     for name, value in found.items():
-        if not isinstance(name, str) or not isinstance(value, Tensor):
+        if not isinstance(name, str):  # which may be a tuple too deep to be written out
+            raise CheckpointError(
+                f"{path.name} names a tensor by {type(name).__name__} where a text was expected; it is not a plain "
+                "file of weights."
+            )
+        if not isinstance(value, Tensor):
             raise CheckpointError(
                 f"{path.name} holds {type(value).__name__} under {name!r:.60} where a tensor was expected; it is not a "
                 "plain file of weights."

@@ -17,9 +17,10 @@ from ropewalk.app.lessons.challenges import Limits, run_challenge
 from ropewalk.model.challenges import child
 from ropewalk.model.challenges.challenge import Verdict
 from ropewalk.model.challenges.grading import grade
-from ropewalk.model.challenges.judging import judged
+from ropewalk.model.challenges.judging import MOST_DETAILS, judged
 from ropewalk.model.challenges.mistakes import SENTENCES
 from ropewalk.model.challenges.replies import Reply, plain, read, thing, write
+from ropewalk.model.errors import LONGEST_SENTENCE
 
 PASSED = Verdict("passed", "I passed.")
 
@@ -121,6 +122,24 @@ def test_no_message_is_a_verdict_that_it_passed(messages: tuple[Reply | bytes, .
     assert not judgement(Reply("ready"), *messages).passed
 
 
+def test_time_and_memory_count_from_when_torch_is_loaded_whatever_is_said_later() -> None:
+    watch = Unlimited()
+    judgement(Reply("ready"), Reply("ready"), Reply("ready"), watch=watch)
+    assert watch.begun == 1
+
+
+def test_no_more_is_told_of_what_it_says_than_a_person_reads() -> None:
+    found = judgement(Reply("ready"), Reply("end", None, "error", "s" * 5000, "d\n" * 100_000))
+    assert len(found.sentence) <= LONGEST_SENTENCE
+    assert len(found.details) == MOST_DETAILS
+
+
+def test_complex_numbers_are_not_right_because_their_real_part_is() -> None:
+    found = grade("repeat_kv", lambda x, groups: torch.complex(x.repeat_interleave(groups, 1), x.new_ones(())))
+    assert found.kind == "value"
+    assert "complex" in found.sentence
+
+
 def test_a_process_that_says_nothing_more_took_itself_down_unless_it_was_stopped() -> None:
     assert judgement(Reply("ready")).sentence == "mine.py took its whole process down (exit status 3)."
     watch = Unlimited()
@@ -166,7 +185,7 @@ def test_what_is_no_result_is_known_by_its_name() -> None:
 
 
 LEAVES = """
-import os, json
+import os
 def repeat_kv(x, groups):
     if not os.fork():
         os.setsid()
@@ -176,9 +195,9 @@ def repeat_kv(x, groups):
                 pass
         os._exit(0)
     os.wait()
-    for descriptor in range(64):
+    for place in (*range(64), f"/proc/{{os.getppid()}}/fd/1"):
         try:
-            os.write(descriptor, {passed!r})
+            os.write(place if isinstance(place, int) else os.open(place, os.O_WRONLY), {passed!r})
         except OSError:
             pass
     {then}
@@ -186,7 +205,14 @@ def repeat_kv(x, groups):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only there is what has left its parents and its group known")
-@pytest.mark.parametrize("then", ["while True: pass", pytest.param("os._exit(0)", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "then",
+    [
+        "os.kill(os.getppid(), 9)",  # what judges it, in the middle of what it has itself said there
+        pytest.param("while True: pass", marks=pytest.mark.slow),
+        pytest.param("os._exit(0)", marks=pytest.mark.slow),
+    ],
+)
 def test_what_left_its_group_is_ended_and_what_it_writes_is_no_verdict(then: str, tmp_path: Path) -> None:
     fifo = tmp_path / "held"
     os.mkfifo(fifo)

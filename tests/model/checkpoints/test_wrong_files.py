@@ -17,6 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from ropewalk.model.checkpoints import open_checkpoint
 from ropewalk.model.checkpoints.formats.safetensors_files import open_single
+from ropewalk.model.checkpoints.formats.torch_files import tensors_of
 from ropewalk.model.checkpoints.source import Part
 from ropewalk.model.errors import CheckpointError, ConfigError, RopewalkError, ShapeError
 from ropewalk.model.trace_files.trace_file import is_trace
@@ -261,6 +262,21 @@ def test_a_pickle_whose_keys_take_for_ever_to_hash(folder: Path) -> None:
         with zipfile.ZipFile(folder / "pytorch_model.bin", "w") as archive:
             archive.writestr("archive/data.pkl", b"\x80\x02}X\x01\x00\x00\x00aq\x00" + inner + b"K\x01s.")
         refused(folder, "pytorch_model.bin", "holds a tuple of more than 65,536 members", "safetensors copy")
+
+
+def test_a_torch_file_that_names_a_tensor_by_what_cannot_be_written_out() -> None:
+    deep: tuple[Any, ...] = ()
+    for _ in range(5000):
+        deep = (deep,)
+    with pytest.raises(CheckpointError, match="names a tensor by tuple where a text was expected"):
+        tensors_of({deep: 1}, Path("pytorch_model.bin"))
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are none here")
+def test_what_is_no_file_and_would_be_waited_for(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    os.mkfifo(folder / "model.safetensors")
+    refused(folder, "model.safetensors is no file", "download")
 
 
 def test_a_torch_file_cut_short(folder: Path) -> None:
