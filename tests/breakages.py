@@ -959,6 +959,18 @@ BREAKAGES = (
         "spans[-1 if example.key == second else 0]",
     ),
     surveys(
+        "examples of one statistic stand under another's name",
+        "self.statistic, self.read = statistic, None",
+        "self.statistic = statistic",
+        "views/test_stale_surveys",
+    ),
+    surveys(
+        "a step of a series is shown what was asked about another",
+        'for slot in ("survey", "survey head"):',
+        "for slot in ():",
+        "views/test_stale_surveys",
+    ),
+    surveys(
         "a survey is asked of a process that has ended",
         "if self._reader is None or self._reader.gone is not None:",
         "if self._reader is None:",

@@ -273,7 +273,7 @@ class Surveys(QObject):
         if statistic != self.statistic and any(one.name == statistic for one in self.statistics):
             if statistic == self.across:  # else every dot would stand on one line
                 self.across = self.statistic
-            self.statistic = statistic
+            self.statistic, self.read = statistic, None
             self.chosen.emit()
             self._read_head()
 
@@ -301,6 +301,8 @@ class Surveys(QObject):
     def step_to(self, step: int) -> None:
         """Show another survey of the series."""
         if self.series is not None and step != self.step and 0 <= step < len(self.series.steps):
+            for slot in ("survey", "survey head"):  # what is on its way is of another step
+                self._session.jobs.cancel(slot)
             self.step, self.read = step, None
             self._other = self.difference = None
             self._rest.start()
@@ -578,6 +580,7 @@ class Surveys(QObject):
         """Ask for what there is of the chosen head."""
         opened, (layer, head), statistic = self._opened, self.head, self.statistic
         if opened is None or self._rest.isActive() or not statistic:
+            self._session.jobs.cancel("survey head")
             return
 
         def work() -> Generator[Call, Any, tuple[OpenedFolder, SurveyHead]]:

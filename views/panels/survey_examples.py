@@ -40,15 +40,13 @@ class SurveyExamplesPanel(SurveyPanel):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.list)
 
-    def show_survey(self) -> None:
-        """Say whose examples these are, or will be."""
+
+    def show_read(self) -> None:
+        """Say whose examples these are, and list what has come."""
+        read = self.surveys.read
         name, statistic = wording.head_name(*self.surveys.head), self.surveys.titled(self.surveys.statistic)
         texts = wording.counted(statistic.count, "text")
         self.describe(f"{name} · largest {statistic.title} in {texts} · a click opens the text at that cell")
-
-    def show_read(self) -> None:
-        """List what has come; until then nothing of another head is shown."""
-        read = self.surveys.read
         self.list.show_examples(
             ()
             if read is None
@@ -59,8 +57,7 @@ class SurveyExamplesPanel(SurveyPanel):
         )
 
     def show_choice(self) -> None:
-        """Show those of another head as soon as they have been read."""
-        self.show_survey()
+        """Show those of another head as soon as they have been read; until then those before stay, with its name."""
         if self.surveys.read is not None:
             self.show_read()
 

@@ -32,20 +32,16 @@ class SurveyHeadPanel(SurveyPanel):
         self._sides.addWidget(self.bars, 1)
         self._sides.addWidget(self.map, 1)
 
-    def show_survey(self) -> None:
-        """Name the head; what there is of it comes later."""
-        now = self.surveys.now
+    def show_read(self) -> None:
+        """Name the head, and draw what has come of it."""
+        read, now = self.surveys.read, self.surveys.now
         assert now is not None
         name = wording.head_name(*self.surveys.head)
         over = f"mean over {wording.counted(now.texts, 'text')}"
         self.describe(f"{name} · what it looks at, {over} · {wording.model_name(now.name)}")
-
-    def show_read(self) -> None:
-        """Draw what has come; until then nothing of another head is shown."""
-        read, now = self.surveys.read, self.surveys.now
         for plot in (self.bars, self.map):
             plot.setVisible(read is not None)
-        if read is None or now is None:
+        if read is None:
             return
         seen = int(np.flatnonzero(read.share).max(initial=0)) + 1  # no text is as long as what is left out
         ranges = [(int(start), int(end)) for start, end in read.ranges[:seen]]
@@ -53,8 +49,7 @@ class SurveyHeadPanel(SurveyPanel):
         self.map.show_map("by place in the text", read.grid, "log")
 
     def show_choice(self) -> None:
-        """Show another head as soon as it has been read."""
-        self.show_survey()
+        """Show another head as soon as it has been read; until then the one before stays, with its name."""
         if self.surveys.read is not None:
             self.show_read()
 

@@ -58,6 +58,7 @@ class NumberAxis(AxisItem):
         now = theme.current()
         self.label.setFont(now.font("label"))
         self.setLabel(title, color=now.faint.name())
+        self.resizeEvent()  # in the middle of the axis, where the words before may have been longer
 
     def fit(self) -> None:
         """Be as wide as the numbers of a left axis are."""
