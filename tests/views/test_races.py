@@ -99,7 +99,9 @@ OF_THE_RUN_ITSELF = frozenset({"tokens", "lesson"})
 # What else is answered ------------------------------------------------------------------------------------------------
 
 
-SOME: Final = [pytest.param(one, marks=() if place % 3 == 0 else pytest.mark.slow) for place, one in enumerate(PANELS)]
+OF_RUNS: Final = [one for one in PANELS if not one.name.startswith("survey_")]
+"""Panels that show the run on screen; those of surveys ask nothing of it."""
+SOME: Final = [pytest.param(one, marks=() if at % 3 == 0 else pytest.mark.slow) for at, one in enumerate(OF_RUNS)]
 """For what every panel leaves to the class that all of them are: the ordinary run asks one in three."""
 
 
@@ -445,7 +447,7 @@ def change(race: Race, panel: Panel, to: SessionState) -> None:
     race.show(to)
 
 
-@pytest.mark.parametrize("entry", PANELS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", OF_RUNS, ids=lambda entry: entry.name)
 def test_a_panel_races_with_a_change_of_model(qtbot: QtBot, race: Race, entry: Entry) -> None:
     panel = put_up(qtbot, race, entry.kind)
     assert panel.draws == (1 if entry.name == "lesson" else 0)

@@ -406,3 +406,9 @@ def test_a_figure_and_its_numbers_say_which_survey_they_are_of(
     dialog.close()
     first = (tmp_path / "survey_statistic.csv").read_text(encoding="utf-8").splitlines()[-12].split(",")
     assert float(first[3]) == truth.mean("induction")[0, 0]
+
+
+def test_no_panel_of_a_survey_follows_the_run(window: MainWindow) -> None:
+    """Those of runs have races with a change of run to stand; these are told apart by their names there."""
+    for name, panel in window.panels.items():
+        assert panel.follows_run != name.startswith("survey_")
