@@ -40,7 +40,6 @@ class SurveyExamplesPanel(SurveyPanel):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.addWidget(self.list)
 
-
     def show_read(self) -> None:
         """Say whose examples these are, and list what has come."""
         read = self.surveys.read
