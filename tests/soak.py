@@ -68,6 +68,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from ropewalk.app.engine.connection import Connection
 from ropewalk.app.processes import new_session
 from ropewalk.app.session.opening import DEFAULT_PROMPT
 from ropewalk.app.settings import SettingsStore
@@ -82,11 +83,16 @@ from ropewalk.views.panels.lens import LensPanel
 from ropewalk.views.panels.lines import LinesPanel
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.panels.scores import ScoresPanel
+from ropewalk.views.panels.survey_examples import SurveyExamplesPanel
+from ropewalk.views.panels.survey_heads import SurveyHeadsPanel
+from ropewalk.views.panels.survey_scatter import SurveyScatterPanel
+from ropewalk.views.panels.survey_table import SurveyTablePanel
 from ropewalk.views.panels.training import TrainingPanel
 from ropewalk.views.panels.walk import WalkPanel
 from ropewalk.views.stage.workspaces import NAMED
 from ropewalk.views.style import motion
 from ropewalk.views.window.open_dialog import OpenDialog
+from ropewalk.views.window.survey_dialog import SurveyDialog
 from tests.qt_guards import ALLOWED_MESSAGES, WARNINGS
 from tests.views.plots.hand import click, drag, point_at, wheel
 
@@ -99,14 +105,27 @@ FLAT: Final = 0.03
 WORDS: Final = ("the", "cat", "sat", "on", "a", "mat", "and", "purple", "plums", "Hark!", "who", "goes", "there?", "7")
 CHECKPOINTS: Final = ("first", "second", "third")
 TRACES: Final = ("one.safetensors", "other.safetensors")
-WRITE_CHECKPOINTS: Final = """
-import sys
-from pathlib import Path
-from tests.app.tiny_checkpoint import write_checkpoint
-for name in sys.argv[2:]:
-    write_checkpoint(Path(sys.argv[1]) / name)
-"""
+BUNDLED_SURVEY: Final = ROOT / "resources" / "surveys" / "text"
+SURVEYS: Final = ("survey", "other-survey", "surveys")
+"""Two that can be compared, and a series."""
+SURVEYED_TEXTS: Final = "texts.txt"
+WRITE_FILES: Final = (
+    "import sys; from pathlib import Path; from tests.soak import write_files; write_files(Path(sys.argv[1]))"
+)
 """Run in a process of its own: the window's shall have no torch that it does not bring itself."""
+
+
+def write_files(folder: Path) -> None:
+    """Write what is opened in a soak: checkpoints, surveys and texts."""
+    from tests.app.tiny_checkpoint import write_checkpoint
+    from tests.survey_folders import series_in, survey_in
+
+    for name in CHECKPOINTS:
+        write_checkpoint(folder / name)
+    for seed, name in enumerate(SURVEYS[:2]):
+        survey_in(folder / name, seed)
+    series_in(folder / SURVEYS[2])
+    (folder / SURVEYED_TEXTS).write_text("\n".join(" ".join(WORDS[place:] * 20) for place in range(len(WORDS))))
 
 
 # What is measured -----------------------------------------------------------------------------------------------------
@@ -810,6 +829,83 @@ def attach(window: MainWindow, draw: random.Random) -> None:
         draw.choice((type_prompt, step, play, back, cancel, lens, board, pin))(window, draw)
 
 
+def survey(window: MainWindow, draw: random.Random) -> None:
+    """Look at a survey, at two or at a series: at other statistics and heads, with some in the lasso."""
+    surveys, chance = window.session.surveys, draw.random()
+    press(window, "workspace_survey")
+    folder = str(draw.choice((BUNDLED_SURVEY, BUNDLED_SURVEY, *(folder_of(window) / name for name in SURVEYS))))
+    if surveys.now is None or chance < 0.3:
+        window.open_survey(folder)
+    elif chance < 0.45:
+        surveys.compare(folder)
+    elif chance < 0.6:
+        draw.choice((surveys.compare_no_longer, surveys.close_survey))()
+    if draw.random() < 0.7:
+        until(lambda: is_drawn(window))
+    maps = cast("SurveyHeadsPanel", window.panels["survey_heads"])
+    scatter = cast("SurveyScatterPanel", window.panels["survey_scatter"])
+    table = cast("SurveyTablePanel", window.panels["survey_table"])
+    for _ in range(draw.randrange(4)):
+        choose(draw.choice((maps.statistic, scatter.up, scatter.across)), draw)
+        touch(draw.choice((maps.map, scatter.plot, table.table)), draw)
+    if draw.random() < 0.5:
+        lasso(scatter, draw)
+    if table.on_screen:
+        table.table.sort_by(draw.randrange(2))
+        push(table.all_button)
+    if maps.film.isVisible():
+        push(maps.film.play_button)
+        QTest.qWait(draw.randrange(300))
+        maps.film.slider.setValue(draw.randrange(maps.film.slider.maximum() + 1))
+
+
+def lasso(panel: SurveyScatterPanel, draw: random.Random) -> None:
+    """Draw a line around some of the heads; leave them chosen, or not."""
+    plot = panel.plot
+    if plot.isVisible():
+        box = plot.box.geometry()
+        corners = box.topLeft(), box.topRight(), box.bottomRight(), box.bottomLeft()
+        drag(plot, [box.center() + (corner - box.center()) * draw.random() for corner in corners])
+        if draw.random() < 0.4:
+            QTest.keyClick(plot, Qt.Key.Key_Escape)
+
+
+def visit_example(window: MainWindow, draw: random.Random) -> None:
+    """Open an example of the survey of the bundled model in the panels of runs; come back, or go elsewhere."""
+    if draw.random() < 0.7:
+        window.open_survey(str(BUNDLED_SURVEY))
+    else:
+        press(window, "workspace_survey")
+    until(lambda: is_drawn(window))
+    examples = cast("SurveyExamplesPanel", window.panels["survey_examples"]).list
+    row = examples.visualRect(examples.model().index(draw.randrange(4), 0))
+    QTest.mouseClick(examples.viewport(), Qt.MouseButton.LeftButton, pos=row.center())
+    if draw.random() < 0.7:
+        until(lambda: is_drawn(window))
+    key = draw.choice(("back", "dismiss", "workspace_survey", ""))
+    if key:
+        press(window, key)
+
+
+def run_survey(window: MainWindow, draw: random.Random) -> None:
+    """Run a survey of what is open through the dialog, and stop it a while later; or go on with it."""
+    press(window, "run_survey")
+    dialog = QApplication.activeModalWidget()
+    if not isinstance(dialog, SurveyDialog):
+        return
+    until(lambda: not window.session.jobs.has("survey statistics"))
+    write(dialog.texts, str(folder_of(window) / SURVEYED_TEXTS))
+    write(dialog.folder, str(folder_of(window) / draw.choice(("run", "run-again"))))
+    push(dialog.run_button)
+    close_dialogs()
+    panel = cast("SurveyHeadsPanel", window.panels["survey_heads"])
+    QTest.qWait(draw.randrange(6000))
+    if draw.random() < 0.7:
+        push(panel.stop_button)
+        if draw.random() < 0.3:
+            push(panel.go_on_button)
+
+
 def kill_engine(window: MainWindow, draw: random.Random) -> None:
     """End the engine in the middle of whatever it does, and run the prompt again."""
     for engine in engines():
@@ -862,6 +958,9 @@ ACTIONS: Final[dict[Act, int]] = {
     keep_session: 2,
     drop_trace: 3,
     attach: 3,
+    survey: 8,
+    visit_example: 4,
+    run_survey: 1,
 }
 """Every action, and how often it comes among the others."""
 
@@ -880,6 +979,8 @@ def go_home(window: MainWindow) -> bool:
     window.session.cancel()
     if window.open_lesson is not None:
         window.lesson.leave()
+    window.session.surveys.stop()
+    window.session.surveys.close_survey()
     if not until(lambda: not window.session.busy):
         return False
     if window.classroom.presenter is not None:
@@ -905,6 +1006,7 @@ def go_home(window: MainWindow) -> bool:
     window.setFocus()
     drawn = until(lambda: is_drawn(window))
     window.failure.dismiss()
+    drawn = drawn and until(lambda: sum(one.is_running for one in window.session.findChildren(Connection)) == 1)
     QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
     QCoreApplication.processEvents()
     gc.collect()
@@ -1009,7 +1111,7 @@ def main() -> int:
     parsed = options.parse_args()
     qt = QApplication(["ropewalk"])
     with tempfile.TemporaryDirectory() as folder, soaked_window(Path(folder)) as window:
-        subprocess.run([sys.executable, "-c", WRITE_CHECKPOINTS, folder, *CHECKPOINTS], cwd=ROOT, check=True)
+        subprocess.run([sys.executable, "-c", WRITE_FILES, folder], cwd=ROOT, check=True)
         see_every_lesson(window)
         if parsed.gc_threshold is not None:
             gc.set_threshold(parsed.gc_threshold)

@@ -19,6 +19,7 @@ from tests.qt_guards import ALLOWED_MESSAGES
 pytestmark = pytest.mark.processes
 
 ROOT = Path(__file__).resolve().parents[2]
+SURVEY = ROOT / "resources" / "surveys" / "text"
 
 LEAVE = """
 import os, sys
@@ -28,12 +29,13 @@ from PySide6.QtGui import QDrag, QGuiApplication
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPlainTextEdit
 from ropewalk.app.files import animation
+from ropewalk.model.engine.requests import RunSurvey
 from ropewalk.views import start
 from ropewalk.views.files import pictures
 from ropewalk.views.files.figure import Figure
 from ropewalk.views.files.recordings import FILMS, Shooting, recording_turns
 
-engine, act, way, folder = *sys.argv[1:4], Path(sys.argv[4])
+engine, act, way, folder, surveyed = *sys.argv[1:4], Path(sys.argv[4]), sys.argv[5]
 
 def raised(*what):
     sys.__excepthook__(*what)
@@ -111,6 +113,27 @@ def film(window):
     window.session.progress_changed.connect(lambda at: at and at.done > 1 and leave(window))
     exporter.animation(turns, animation.FORMATS[0], folder / "film.gif", "rope")
 
+def survey(window):
+    surveys, texts, out = window.session.surveys, folder / "texts.txt", folder / "out"
+    texts.write_text("the cat sat on the mat\\n" * 5000)
+    window.open_survey(surveyed)
+    def table_copied():
+        table = window.panels["survey_table"].table
+        table.selectAll()
+        QTest.keyClick(table, Qt.Key.Key_C, Qt.KeyboardModifier.ControlModifier)
+        assert "L1H1" in QGuiApplication.clipboard().text()
+        surveys.run(RunSurvey(None, "cpu", "float32", (str(texts),), str(out)))
+        when((out / "manifest.json").exists, lambda: (window.run_survey(), leave(window)))
+    when(lambda: surveys.read is not None and is_drawn(window), table_copied)
+
+def lesson(window):
+    window.reveal("lesson")
+    window.lesson.read_shelf()
+    def opened():
+        window.lesson.open(window.lesson.lessons()[0])
+        QTimer.singleShot(50, lambda: leave(window))
+    when(lambda: window.lesson.shelf is not None, opened)
+
 def dialogs(window):
     window.choose_checkpoint()
     window.files.export()
@@ -131,7 +154,8 @@ def all_at_once(window):
     exporter.copy("why")
 
 ACTS = {
-    one.__name__: one for one in (leave, copy_picture, copy_text, drag, export, unpaintable, film, dialogs, everything)
+    one.__name__: one
+    for one in (leave, copy_picture, copy_text, drag, export, unpaintable, film, survey, lesson, dialogs, everything)
 }
 start.build_window = built
 sys.exit(start.show_window(engine=engine))
@@ -143,7 +167,7 @@ def left(folder: Path, act: str, way: str) -> subprocess.CompletedProcess[str]:
     """Do something in a window, and leave."""
     engine = shlex.join(canned_process.command(folder / "wishes"))
     return subprocess.run(
-        [sys.executable, "-W", "error", "-c", LEAVE, engine, act, way, str(folder)],
+        [sys.executable, "-W", "error", "-c", LEAVE, engine, act, way, str(folder), str(SURVEY)],
         cwd=ROOT,
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen", "ROPEWALK_CONFIG_DIR": str(folder / "settings")},
         capture_output=True,
@@ -158,7 +182,18 @@ ACTS = (
     pytest.param("everything", "quit"),
     *(
         pytest.param(act, way, marks=pytest.mark.slow)
-        for act in ("leave", "copy_picture", "copy_text", "drag", "export", "unpaintable", "film", "dialogs")
+        for act in (
+            "leave",
+            "copy_picture",
+            "copy_text",
+            "drag",
+            "export",
+            "unpaintable",
+            "film",
+            "survey",
+            "lesson",
+            "dialogs",
+        )
         for way in ("closed", "quit")
         if (act, way) != ("copy_picture", "closed")
     ),

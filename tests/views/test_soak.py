@@ -8,7 +8,6 @@ import pytest
 from pytestqt.qtbot import QtBot
 
 from tests import soak
-from tests.app.tiny_checkpoint import write_checkpoint
 
 ACTIONS = 100
 
@@ -23,8 +22,7 @@ def test_what_grows_is_told_from_what_warms_up_and_from_what_comes_and_goes() ->
 
 @pytest.mark.slow
 def test_a_hundred_actions_break_nothing_and_leave_nothing(qtbot: QtBot, tmp_path: Path) -> None:
-    for name in soak.CHECKPOINTS:
-        write_checkpoint(tmp_path / name)
+    soak.write_files(tmp_path)
     with soak.soaked_window(tmp_path) as window:
         report = soak.soak(window, ACTIONS, seed=2766, kill_every=50, homes=2, say=lambda line: None)
     told = "\n".join(report.lines())

@@ -303,6 +303,14 @@ def test_one_is_run_from_the_window_stopped_and_gone_on_with(
     assert panel.running.isHidden()
 
 
+def test_a_dialog_that_was_closed_hears_no_statistics(qtbot: QtBot, window: MainWindow) -> None:
+    QTest.mouseClick(button(heads_of(window), "Run a survey…"), Qt.MouseButton.LeftButton)
+    assert window.session.jobs.has("survey statistics")
+    window.findChildren(SurveyDialog)[-1].reject()
+    assert not window.session.jobs.has("survey statistics")
+    snapshot.wait_until_drawn(window)
+
+
 def test_the_table_sorts_and_lists_what_the_lasso_chose(window: MainWindow, show: Show, folder: Path) -> None:
     show(folder)
     panel, surveys = cast("SurveyTablePanel", window.panels["survey_table"]), window.session.surveys

@@ -216,6 +216,11 @@ class SurveyDialog(QDialog):
             self.begun.emit()
             self.accept()
 
+    def done(self, result: int) -> None:
+        """Close; nobody reads any more what can be measured."""
+        self.session.jobs.cancel("survey statistics")
+        super().done(result)
+
     def _ask_texts(self) -> None:
         dialog = self._file_dialog("Texts", QFileDialog.FileMode.ExistingFiles, KINDS)
         dialog.filesSelected.connect(lambda paths: self.texts.setText("; ".join(paths)))
