@@ -225,7 +225,11 @@ def test_the_engine_is_killed(bench: Bench, act: Callable[[Bench], None], where:
     assert bench.said == []
     assert not bench.window.failure.isVisible()
     assert bench.window.status.facts.text().startswith("Bundled")
-    assert sorted(path.name for path in bench.wishes.parent.iterdir()) == ["settings.json", "wishes"]
+    assert sorted(path.name for path in bench.wishes.parent.iterdir()) == [
+        ".settings.json.lock",
+        "settings.json",
+        "wishes",
+    ]
 
 
 @pytest.mark.slow

@@ -251,6 +251,6 @@ def test_every_request_has_something_that_serves_it() -> None:
         for kind in vars(requests).values()
         if getattr(kind, "__module__", "") == requests.__name__ and "→" in kind.__doc__
     }
-    assert len(asked) == 13
+    assert len(asked) == 20
     assert set(SERVED) == asked
     assert asked <= set(PASSING)

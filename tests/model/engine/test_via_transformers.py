@@ -47,6 +47,7 @@ from ropewalk.model.options import TRANSFORMERS, VIA
 from ropewalk.model.progress import finished
 from ropewalk.model.readings.records import Sampling
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.model.transformers_models import offering
 from tests.model.transformers_models.architectures import own_numbers, tiny_model
 
 WAY = {VIA: TRANSFORMERS}
@@ -251,7 +252,8 @@ def test_other_refusals(folders: Path, opened: ModelHandle, monkeypatch: pytest.
     assert refusal(deep, via=TRANSFORMERS).startswith("Transformers could not open deep")  # it has no weights
     with pytest.raises(ConfigError, match="of its blocks nothing is known but their attention"):
         build_ledger(opened.card.config)
-    monkeypatch.setattr(running, "find_spec", lambda name: None)
+    for module in (running, offering):
+        monkeypatch.setattr(module, "find_spec", lambda name: None)
     assert "pip install 'ropewalk[transformers]'" in refusal(folders / "opt", via=TRANSFORMERS)
     assert "via transformers" not in refusal(folders / "opt")
     assert importlib.util.find_spec("transformers") is not None

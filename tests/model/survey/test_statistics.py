@@ -214,10 +214,10 @@ def test_a_survey_with_other_code_is_not_gone_on_with(tmp_path: Any) -> None:
     model = SmallModel("llama")
     ropewalk.survey(model, ["1 2 3"], statistics=["pairs", SHARP], pairs=first, out=tmp_path / "s")
     ropewalk.survey(model, ["1 2 3"], statistics=["pairs", SHARP], pairs=first, out=tmp_path / "s")
-    with pytest.raises(SurveyError, match="its pairs_code differs"):
+    with pytest.raises(SurveyError, match="differs in its pairs_code"):
         ropewalk.survey(model, ["1 2 3"], statistics=["pairs", SHARP], pairs=second, out=tmp_path / "s")
     other = changed(of_block=lambda block: block.weights.square().sum(-1) + 1.0)
-    with pytest.raises(SurveyError, match="its own_statistics differs"):
+    with pytest.raises(SurveyError, match="differs in its own_statistics"):
         ropewalk.survey(model, ["1 2 3"], statistics=["pairs", other], pairs=first, out=tmp_path / "s")
     assert code_settings([SURVEYED["self"]], "column") == {"pairs": "column", "pairs_code": None, "own_statistics": {}}
 

@@ -47,6 +47,7 @@ from ropewalk.views.window.key_sheet import KeySheet
 from ropewalk.views.window.palette import Command, Palette, found
 from ropewalk.views.window.presenter import Cue, Presenter, spare_screen
 from ropewalk.views.window.step_line import StepLine
+from ropewalk.views.window.survey_dialog import SurveyDialog
 from tests.views.driving import Shared, window_over
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -599,6 +600,7 @@ DIALOGS: dict[str, Callable[[MainWindow], QWidget]] = {
     "keys": KeySheet,
     "palette": lambda window: show_palette(window, window.files),
     "export": lambda window: ExportDialog(window, window.files.exporter),
+    "survey": lambda window: SurveyDialog(window.session, window),
 }
 
 
