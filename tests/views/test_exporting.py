@@ -409,6 +409,7 @@ def test_another_cell_ends_a_film_of_the_rotation(
     assert panel.position == 6
 
 
+@pytest.mark.slow
 def test_the_last_frame_is_not_of_a_cell_that_was_selected_in_the_turn_before(qtbot: QtBot, window: MainWindow) -> None:
     """Nobody would look at it again."""
     rotation, panel = FILMS[0], window.panels["rope"]

@@ -294,6 +294,7 @@ def failures(window: MainWindow) -> list[str]:
     return said
 
 
+@pytest.mark.slow
 def test_every_kind_of_step_in_front_of_a_class(
     qtbot: QtBot, window: MainWindow, monkeypatch: pytest.MonkeyPatch, failures: list[str]
 ) -> None:

@@ -156,6 +156,8 @@ def test_a_thread_that_fails_unforeseen_takes_the_process_with_it(fails: str) ->
         assert engine.stdin is not None
         engine.stdin.write(b"anything")
         engine.stdin.flush()
-        _, said = engine.communicate()
+        assert engine.stderr is not None
+        said = engine.stderr.read()  # with stdin left open: its end would be another reason to go
+        engine.wait()
     assert engine.returncode == 1
     assert b"KeyError: 'unforeseen'" in said
