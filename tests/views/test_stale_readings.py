@@ -27,7 +27,7 @@ from ropewalk.views.panels.registry import PANELS, Entry
 from ropewalk.views.panels.rope import RopePanel
 from ropewalk.views.plots.lines import LinesView
 from tests.views import canned
-from tests.views.test_races import LARGE, READ, Asked, Race, race
+from tests.views.test_races import LARGE, OF_RUNS, READ, Asked, Race, race
 
 __all__ = ["race"]
 
@@ -250,7 +250,7 @@ def test_the_curve_over_the_distance_is_of_one_model(qtbot: QtBot, twins: Twins)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("entry", PANELS, ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", OF_RUNS, ids=lambda entry: entry.name)
 def test_every_page_and_switch_draws_one_model(qtbot: QtBot, twins: Twins, entry: Entry) -> None:
     first = put_up(twins, entry, Toggle("none"))
     every = toggles(first)

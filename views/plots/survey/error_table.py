@@ -291,7 +291,8 @@ class ErrorTable(QTableView):
 
     def mark(self, head: int) -> None:
         """Select the row of a head and bring it into sight; −1 for none."""
-        if head == self.selected:
+        rows = [index.row() for index in self.selectionModel().selectedRows()]
+        if rows == ([int(self.heads.rows[head])] if 0 <= head < len(self.heads.names) else []):
             return
         self._quiet = True
         if 0 <= head < len(self.heads.names):
