@@ -31,6 +31,10 @@ def with_error(value: float, error: float) -> str:
     return said if np.isnan(error) else f"{said} ± {wording.number(error)}"
 
 
+LEAST_P = 0.001
+"""A probability below it is said to be so, not written as 0.000."""
+
+
 class PaleData(MapData):
     """Numbers of which some are faded; only the others are written."""
 
@@ -166,7 +170,8 @@ class StatisticMap(HeadMap):
             return f"{name}: no text has a value"
         said = [f"{name}: {with_error(value, float(self._errors[layer, head]))}"]
         if self._adjusted is not None:
-            said.append(f"p adjusted {wording.number(float(self._adjusted[layer, head]))}")
+            p = float(self._adjusted[layer, head])
+            said.append(f"p adjusted < {LEAST_P}" if p < LEAST_P else f"p adjusted {wording.number(p)}")
         return ink.PART.join((*said, f"n = {self._counts[layer, head]:,.0f}"))
 
     def mark(self, a: int, b: int) -> None:

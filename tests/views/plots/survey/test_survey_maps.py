@@ -82,7 +82,7 @@ def test_a_click_an_arrow_and_the_pointer_are_about_their_head(heads: StatisticM
 
 def test_of_differences_only_the_significant_keep_their_colour_and_number(heads: StatisticMap) -> None:
     differences = np.array([[0.4, -0.4], [0.2, -0.1], [np.nan, 0.0]])
-    adjusted = np.array([[0.001, 0.2], [0.3, 0.01], [np.nan, 1.0]])
+    adjusted = np.array([[0.0004, 0.2], [0.3, 0.01], [np.nan, 1.0]])
     for size in (QSize(220, 500), QSize(500, 200)):
         heads.resize(size)
         heads.show_difference("B − A", differences, np.full((3, 2), 0.05), 200, adjusted, adjusted < 0.05)
@@ -95,6 +95,7 @@ def test_of_differences_only_the_significant_keep_their_colour_and_number(heads:
         panel = rgb(theme.current().panel)
         assert pale == [round(a + PALE * (b - a)) for a, b in zip(panel, full[1, :3].tolist(), strict=True)]
     assert heads.words(1, 1) == "L1H1: −0.100 ± 0.050 · p adjusted 0.010 · n = 200"
+    assert " · p adjusted < 0.001 · " in heads.words(0, 0)
     columns = dict(heads.table())
     assert columns["p adjusted"][3] == 0.01
     assert (columns["layer"][3], columns["head"][3], columns["value"][3]) == (1, 1, -0.1)
