@@ -218,7 +218,9 @@ def attack(waiting: Waiting, folders: tuple[Path, ...], seed: int, alone_in: Pat
             assert drawn(panel) == right[name], name
 
 
-@pytest.mark.parametrize("seed", [2, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 40))])
+@pytest.mark.parametrize(
+    "seed", [2, 22, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(3, 40) if seed != 22)]
+)
 def test_what_is_drawn_is_of_what_is_chosen(
     qtbot: QtBot,
     session: Session,
