@@ -23,6 +23,7 @@ from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.hooks import HookPoint
 from ropewalk.model.decoder.norms import QkNorm
 from ropewalk.model.decoder.packing import Joined
+from ropewalk.model.decoder.products import Linear
 from ropewalk.model.decoder.rope import rotate
 from ropewalk.model.decoder.scores import (
     count_visible,
@@ -448,11 +449,11 @@ class Attention(nn.Module):
         c = config
         self.config = config
         self.layer = layer
-        self.query = nn.Linear(c.width, c.heads * c.head_width, bias=c.query_bias)  # W_Q [H·Dh, D]
-        self.key = nn.Linear(c.width, c.kv_heads * c.head_width, bias=c.key_bias)  # W_K [Hkv·Dh, D]
-        self.value = nn.Linear(c.width, c.kv_heads * c.head_width, bias=c.value_bias)  # W_V [Hkv·Dh, D]
+        self.query = Linear(c.width, c.heads * c.head_width, bias=c.query_bias)  # W_Q [H·Dh, D]
+        self.key = Linear(c.width, c.kv_heads * c.head_width, bias=c.key_bias)  # W_K [Hkv·Dh, D]
+        self.value = Linear(c.width, c.kv_heads * c.head_width, bias=c.value_bias)  # W_V [Hkv·Dh, D]
         self.project = Joined(self.query, self.key, self.value)
-        self.output = nn.Linear(c.heads * c.head_width, c.width, bias=c.output_bias)  # W_O [D, H·Dh]
+        self.output = Linear(c.heads * c.head_width, c.width, bias=c.output_bias)  # W_O [D, H·Dh]
         self.sinks = nn.Parameter(torch.zeros(c.heads)) if c.sink else None
         self.hook_q, self.hook_k, self.hook_v = HookPoint(), HookPoint(), HookPoint()
         if c.qk_norm != "none":

@@ -333,6 +333,11 @@ class ModelConfig:
         """What q·k is multiplied by before the soft cap and the mask."""
         return 1.0 / math.sqrt(self.head_width) if self.score_scale is None else self.score_scale
 
+    @property
+    def has_plain_gate(self) -> bool:
+        """Whether an MLP is down(act(gate(x)) · up(x)) and nothing besides."""
+        return self.mlp == "gated" and self.activation != "xielu" and self.mlp_limit is None and not self.up_offset
+
     def kv_head_of(self, head: int) -> int:
         """The kv head that query head ``head`` reads: h // (H / Hkv)."""
         return head // self.group

@@ -15,25 +15,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ropewalk.model.decoder.activations import ACTIVATIONS
 from ropewalk.model.decoder.attention import Attention, Call
 from ropewalk.model.decoder.cache import KvCache
-from ropewalk.model.decoder.config import Activation, Branch, ModelConfig, MoeConfig, RopeConfig
+from ropewalk.model.decoder.config import Branch, ModelConfig, MoeConfig, RopeConfig
 from ropewalk.model.decoder.hooks import HookPoint
 from ropewalk.model.decoder.norms import stream_norm
 from ropewalk.model.decoder.packing import Joined, pack
+from ropewalk.model.decoder.products import BY_TORCH, Linear, product_for
 from ropewalk.model.decoder.rope import Rotary
 from ropewalk.model.decoder.spec import RotationSegment
 from ropewalk.model.errors import AttentionError, PositionError, PromptError, ShapeError
-
-ACTIVATIONS: dict[Activation, Callable[[Tensor], Tensor]] = {
-    "silu": functional.silu,
-    "gelu": functional.gelu,
-    "gelu_tanh": lambda x: functional.gelu(x, approximate="tanh"),
-    "quick_gelu": lambda x: x * torch.sigmoid(1.702 * x),
-    "relu": functional.relu,
-    "relu2": lambda x: functional.relu(x).square(),
-    "identity": lambda x: x,
-}
 
 
 class Xielu(nn.Module):
@@ -65,17 +57,32 @@ class Mlp(nn.Module):
     def __init__(self, config: ModelConfig, width: int) -> None:
         super().__init__()
         c = config
+        self.activation, self.has_plain_gate = c.activation, c.has_plain_gate
         self.activate = Xielu() if c.activation == "xielu" else ACTIVATIONS[c.activation]
         self.limit, self.up_offset = c.mlp_limit, c.up_offset
-        self.gate = nn.Linear(c.width, width, bias=c.mlp_bias) if c.mlp == "gated" else None  # [F, D]
-        self.up = nn.Linear(c.width, width, bias=c.mlp_bias)  # [F, D]
-        self.down = nn.Linear(width, c.width, bias=c.mlp_bias)  # [D, F]
+        self.gate = Linear(c.width, width, bias=c.mlp_bias) if c.mlp == "gated" else None  # [F, D]
+        self.up = Linear(c.width, width, bias=c.mlp_bias)  # [F, D]
+        self.down = Linear(width, c.width, bias=c.mlp_bias)  # [D, F]
         self.project = Joined(self.up) if self.gate is None else Joined(self.gate, self.up)
 
     def forward(self, x: Tensor) -> Tensor:
         """Transform each token on its own."""
-        out: Tensor = self.down(self.bend(*self.project(x)))
+        out: Tensor = self.down(self._hidden(x))
         return out
+
+    def _hidden(self, x: Tensor) -> Tensor:
+        """What W_down takes, [..., F]; of many rows in as few passes over it as the products in use have."""
+        gate, up = self.gate, self.up
+        if (
+            not self.has_plain_gate
+            or gate is None
+            or x.numel() == x.shape[-1]
+            or torch.is_grad_enabled()
+            or self.project.is_watched
+        ):
+            return self.bend(*self.project(x))
+        product = product_for(x, gate.weight, up.weight)
+        return product.gated(x, (gate.weight, gate.bias), (up.weight, up.bias), self.activation)
 
     def bend(self, *projected: Tensor) -> Tensor:
         """What W_down takes, [..., F], of what gate and up, or up alone, have made."""
@@ -101,10 +108,10 @@ class MoeMlp(nn.Module):
     def __init__(self, config: ModelConfig, moe: MoeConfig) -> None:
         super().__init__()
         self.moe = moe
-        self.router = nn.Linear(config.width, moe.experts, bias=moe.router_bias)  # [E, D]
+        self.router = Linear(config.width, moe.experts, bias=moe.router_bias)  # [E, D]
         self.experts = nn.ModuleList(Mlp(config, moe.width) for _ in range(moe.experts))
         self.shared = Mlp(config, moe.shared_width) if moe.shared_width else None
-        self.shared_gate = nn.Linear(config.width, 1, bias=False) if moe.shared_gate else None
+        self.shared_gate = Linear(config.width, 1, bias=False) if moe.shared_gate else None
         self.hook_router_logits = HookPoint()
         self.hook_expert_index = HookPoint(read_only=True)
 
@@ -230,8 +237,9 @@ class Decoder(nn.Module):
         self.blocks = nn.ModuleList([Block(c, layer) for layer in range(c.layers)] if blocks is None else blocks)
         self.norm = stream_norm(c) if c.final_norm else nn.Identity()
         self.hook_final = HookPoint()
-        self.head = nn.Linear(c.width, c.vocabulary, bias=c.logit_bias)
+        self.head = Linear(c.width, c.vocabulary, bias=c.logit_bias)
         self._hooks = [part._forward_hooks for part in self.blocks.modules()]
+        self.products = BY_TORCH  # of the runs that begin from now on
         self._tie()
         self.register_load_state_dict_post_hook(_tie_again)  # type: ignore[no-untyped-call]
         if not self.embed.weight.is_meta:

@@ -13,7 +13,8 @@ from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
+
+from ropewalk.model.decoder.products import Map, product_for
 
 PAGE = 1 << 21
 """Bytes of a large page; buffers that are smaller would gain nothing."""
@@ -83,9 +84,6 @@ def _buffer(count: int, dtype: torch.dtype) -> Tensor:
     return whole[begin : begin + size].view(dtype)
 
 
-Product = tuple[Tensor, Tensor | None]
-
-
 class Joined:
     """Linear maps of the same input, computed as one product where their matrices lie side by side.
 
@@ -96,25 +94,29 @@ class Joined:
         self.maps = maps
         self.sizes = [one.out_features for one in maps]
         self._addresses: list[int] = []
-        self._product: Product | None = None
+        self._product: Map | None = None
 
     def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
         """What each map makes of [B, T, D]; one row, without gradients and unwatched, takes one product."""
-        watched = [one for one in self.maps if one._forward_hooks]
-        if x.shape[-2] == 1 and not watched and not torch.is_grad_enabled():
+        if x.shape[-2] == 1 and not self.is_watched and not torch.is_grad_enabled():
             product = self.one_product()
             if product is not None:
-                return torch.split(functional.linear(x, *product), self.sizes, dim=-1)
+                return torch.split(product_for(x, product[0]).linear(x, *product), self.sizes, dim=-1)
         return tuple(one(x) for one in self.maps)
 
-    def one_product(self) -> Product | None:
+    @property
+    def is_watched(self) -> bool:
+        """Whether a hook is attached to any of the maps."""
+        return any(one._forward_hooks or one._forward_pre_hooks for one in self.maps)
+
+    def one_product(self) -> Map | None:
         """The matrix (and the bias) of all maps together, None where there is none without copying."""
         addresses = [one.weight.data_ptr() for one in self.maps]
         if addresses != self._addresses:
             self._addresses, self._product = addresses, self._found()
         return self._product
 
-    def _found(self) -> Product | None:
+    def _found(self) -> Map | None:
         weight = _side_by_side([one.weight for one in self.maps])
         biases = [one.bias for one in self.maps if one.bias is not None]
         if weight is None or not biases:

@@ -1,46 +1,55 @@
 """A decode step of the most common kind of block, with as few calls as it can be done in.
 
-Between two matrices a step for one token is some twenty tiny operations, and reaching them costs more than doing them.
-Where a model's blocks are of the plain kind (RMSNorm before each part, a gated MLP, rotation of whole heads or none)
-and nobody watches or changes anything in them, this file computes what ``model.decoder`` computes, number for number,
-on columns [D, 1] and without modules in between. Everything else goes through the modules. A test holds the two
-together.
+Between two matrices a step for one token is some twenty tiny operations, and reaching them costs more than doing them:
+the weights that pass through the caches in between have driven their code out. Where a model's blocks are of the plain
+kind (RMSNorm before each part, a gated MLP, rotation of whole heads or none) and nobody watches or changes anything in
+them, this file computes what ``model.decoder`` computes, in numpy on vectors that are used again, and without modules
+in between. Everything else goes through the modules. A test holds the two together.
 
 Letters as in ``model.decoder.attention``.
 """
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from weakref import WeakKeyDictionary
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from ropewalk.model.decoder.activations import ACTIVATIONS
 from ropewalk.model.decoder.attention import Call, fused_kernel
 from ropewalk.model.decoder.config import ModelConfig
-from ropewalk.model.decoder.decoder import ACTIVATIONS, Block, Decoder, Mlp
+from ropewalk.model.decoder.decoder import Block, Decoder, Mlp
 from ropewalk.model.decoder.norms import Norm
-from ropewalk.model.decoder.rope import plane_features
+from ropewalk.model.decoder.products import Product, product_for
+
+Array = npt.NDArray[np.float32]
+
+FEW_PRODUCTS = 1 << 18
+"""Products of one kv head's queries and keys that one thread has done before others are awake."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Weights:
-    """What one block reads."""
+class _Layer:
+    """What one block reads, and its products: each writes what it makes of one of the vectors to another."""
 
-    attn_norm: Tensor  # [D, 1]
-    project: Tensor  # [(H + 2·Hkv)·Dh, D]
-    bias: Tensor | None  # [(H + 2·Hkv)·Dh, 1]
-    output: Tensor  # [D, H·Dh]
-    mlp_norm: Tensor  # [D, 1]
-    gate_and_up: Tensor  # [2F, D]
-    down: Tensor  # [D, F]
+    attn_norm: Array  # [D]
+    project: Callable[[], object]  # normed → q, k and v
+    bias: Array | None  # [(H + 2·Hkv)·Dh]
+    output: Callable[[], object]  # blended → added
+    mlp_norm: Array  # [D]
+    gate_and_up: Callable[[], object]  # normed → gate and up
+    down: Callable[[], object]  # hidden → added
 
 
-Turn = tuple[Tensor, Tensor, Tensor]
+Turn = tuple[Array, Array]
 
 
 class QuickStep:
@@ -49,9 +58,9 @@ class QuickStep:
     Make one with :meth:`of`, which says whether it may be used at all.
     """
 
-    def __init__(self, model: Decoder, call: Call, weights: list[_Weights]) -> None:
+    def __init__(self, model: Decoder, call: Call, plan: _Plan) -> None:
         c = model.config
-        self.call, self.weights = call, weights
+        self.call, self.plan = call, plan
         self.heads, self.kv_heads, self.width = c.heads, c.kv_heads, c.head_width
         self.windows = [c.window_of(layer) for layer in range(c.layers)]
         self.scale, self.eps = c.scale, c.norm_eps
@@ -65,61 +74,90 @@ class QuickStep:
 
     @classmethod
     def of(cls, model: Decoder, x: Tensor, call: Call) -> QuickStep | None:
-        """A step for ``x`` [B, T, D], None where it has to go through the modules."""
+        """A step for ``x`` [B, T, D] with the products in use, None where it has to go through the modules."""
         one_row = x.shape[:2] == (1, 1) and x.dtype == torch.float32 and x.device.type == "cpu"
         if not one_row or call.padding is not None or call.branch != "fused" or not _is_plain(model.config):
             return None
         if model.is_watched:
             return None
-        if model not in _PLANS:
-            _PLANS[model] = _Plan(model)
-        weights = _PLANS[model].weights()
-        return None if weights is None else cls(model, call, weights)
+        product, plans = product_for(x), _PLANS.setdefault(model, {})
+        if product not in plans:
+            plans[product] = _Plan(model, product)
+        return cls(model, call, plans[product]) if plans[product].is_ready() else None
 
     def run_layer(self, layer: int, x: Tensor) -> Tensor:
         """What block ``layer`` makes of the stream [1, 1, D]."""
-        w, stream = self.weights[layer], x.view(-1, 1)
-        stream = torch.addmm(stream, w.output, self._attended(layer, w, self._normed(stream, w.attn_norm)))
-        gate, up = torch.mm(w.gate_and_up, self._normed(stream, w.mlp_norm)).chunk(2)
-        return torch.addmm(stream, w.down, self.activate(gate) * up).view(x.shape)
+        at, v = self.plan.layers[layer], self.plan.vectors
+        stream: Array = x.numpy().reshape(-1).copy()
+        self._norm(stream, at.attn_norm)
+        at.project()
+        if at.bias is not None:
+            v.joined += at.bias
+        self._attend(layer)
+        at.output()
+        stream += v.added
+        self._norm(stream, at.mlp_norm)
+        at.gate_and_up()
+        torch.mul(self.activate(v.gate), v.up, out=v.hidden)
+        at.down()
+        stream += v.added
+        return torch.from_numpy(stream).view(x.shape)
 
-    def _normed(self, x: Tensor, gain: Tensor) -> Tensor:
-        """RMSNorm of a column."""
-        return gain * (x * torch.rsqrt((x * x).mean(0, keepdim=True) + self.eps))
+    def _norm(self, x: Array, gain: Array) -> None:
+        """RMSNorm of ``x``."""
+        normed = self.plan.vectors.normed
+        np.multiply(x, np.float32(1 / math.sqrt(float(x.dot(x)) / len(x) + self.eps)), out=normed)
+        np.multiply(normed, gain, out=normed)
 
-    def _attended(self, layer: int, w: _Weights, x: Tensor) -> Tensor:
-        """The blended values of all heads [H·Dh, 1] for the normed column ``x``; appends to the cache."""
-        joined = torch.mm(w.project, x) if w.bias is None else torch.addmm(w.bias, w.project, x)
-        heads = joined.view(1, -1, 1, self.width)  # [1, H + 2·Hkv, 1, Dh]: q, k, v
-        last = self.heads + self.kv_heads
-        turning, v = heads[:, :last], heads[:, last:]
-        turn = self.turns[layer]
-        if turn is not None:
-            cos, sin, partners = turn
-            turning = torch.addcmul(turning * cos, turning.index_select(-1, partners), sin)
-        q, k = turning[:, : self.heads], turning[:, self.heads :]
+    def _attend(self, layer: int) -> None:
+        """Blend the values of all heads; appends to the cache."""
         assert self.call.cache is not None
-        keys, values = self.call.cache.append(layer, k, v)
+        turned = self._turned(self.turns[layer])  # [H + Hkv, Dh]
+        tensor = torch.from_numpy(turned)[None, :, None]
+        q, k = tensor[:, : self.heads], tensor[:, self.heads :]
+        keys, values = self.call.cache.append(layer, k, self.plan.vectors.value)
         window = self.windows[layer]
         if window is not None and window < keys.shape[2]:
             keys, values = keys[:, :, -window:], values[:, :, -window:]
-        out, lse = fused_kernel(q, keys, values, scale=self.scale)
+        if turned.size // (self.heads + self.kv_heads) * self.heads // self.kv_heads * keys.shape[2] <= FEW_PRODUCTS:
+            lse = self._blend(turned[: self.heads], keys[0].numpy(), values[0].numpy())
+        else:
+            out, lse = fused_kernel(q, keys, values, scale=self.scale)
+            np.copyto(self.plan.vectors.blended, out.view(-1).numpy())
         self.call.cache.note(layer, q, lse)
-        return out.reshape(-1, 1)
+
+    def _turned(self, turn: Turn | None) -> Array:
+        """Q and K of all heads [H + Hkv, Dh], rotated."""
+        joined = self.plan.vectors.turning
+        if turn is None:
+            return joined.copy()
+        cos, sin = turn
+        planes = joined.reshape(-1, *sin.shape)  # two features of a plane lie along the axis of length 2
+        turned = planes * cos
+        turned += np.flip(planes, 1 if sin.shape[0] == 2 else 2) * sin
+        return turned.reshape(joined.shape)
+
+    def _blend(self, query: Array, keys: Array, values: Array) -> Tensor:
+        """Write the blended values; log-sum-exp [1, H, 1] of q [H, Dh] against K [Hkv, S, Dh]."""
+        grouped: Array = (query * np.float32(self.scale)).reshape(self.kv_heads, -1, self.width)  # [Hkv, G, Dh]
+        scores: Array = grouped @ keys.transpose(0, 2, 1)  # [Hkv, G, S]
+        most = scores.max(-1, keepdims=True)
+        weights = np.exp(np.subtract(scores, most, out=scores), out=scores)
+        total = weights.sum(-1, keepdims=True)
+        np.divide(weights @ values, total, out=self.plan.vectors.grouped)
+        return torch.from_numpy((most + np.log(total)).reshape(1, -1, 1))
 
 
 def _turn(config: ModelConfig, layer: int, rotation: tuple[Tensor, Tensor]) -> Turn:
-    """cos and signed sin of every feature [Dh], and the feature each one is turned with."""
+    """cos and signed sin of every feature, laid out as features are paired: [2, F], or [F, 2] where they are adjacent.
+
+    Plane i turns (a, b) into (a·cos − b·sin, b·cos + a·sin).
+    """
     rope = config.rope_of(layer)
     assert rope is not None
-    cos, sin = (one.view(-1) for one in rotation)  # [F]
-    first, second = torch.tensor(plane_features(2 * len(cos), rope.pairing)).T
-    wide_cos, wide_sin = cos.new_empty(2 * len(cos)), sin.new_empty(2 * len(sin))
-    partners = torch.empty_like(torch.cat((first, second)))
-    wide_cos[first], wide_cos[second] = cos, cos
-    wide_sin[first], wide_sin[second] = -sin, sin
-    partners[first], partners[second] = second, first
-    return wide_cos, wide_sin, partners
+    cos, sin = (one.view(-1).numpy() for one in rotation)  # [F]
+    axis = 0 if rope.pairing == "half" else 1
+    return np.stack((cos, cos), axis), np.stack((-sin, sin), axis)
 
 
 @cache
@@ -129,28 +167,46 @@ def _is_plain(config: ModelConfig) -> bool:
     ropes = [rope for rope in (c.rope_of(layer) for layer in range(c.layers)) if rope is not None]
     norms = c.norm == "rms" and c.norm_place == "pre" and c.norm_gain and not c.norm_bias and c.norm_offset == 0.0
     attention = c.qk_norm == "none" and c.qkv_clip is None and c.score_cap is None and not c.sink
-    mlp = c.mlp == "gated" and c.activation != "xielu" and c.mlp_limit is None and c.up_offset == 0.0 and c.moe is None
+    mlp = c.has_plain_gate and c.moe is None
     plain = not (c.parallel_residual or c.output_bias or c.mlp_bias) and c.residual_scale == 1.0
     return norms and attention and mlp and plain and all(rope.width in (None, c.head_width) for rope in ropes)
 
 
+class _Vectors:
+    """What is between two products of a step; every layer and every step writes to the same."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        c = config
+        turning = (c.heads + c.kv_heads) * c.head_width
+        self.normed = np.empty(c.width, np.float32)
+        self.joined = np.empty(turning + c.kv_heads * c.head_width, np.float32)
+        self.turning = self.joined[:turning].reshape(-1, c.head_width)  # [H + Hkv, Dh]
+        self.value = torch.from_numpy(self.joined[turning:]).view(1, c.kv_heads, 1, c.head_width)
+        self.blended = np.empty(c.heads * c.head_width, np.float32)
+        self.grouped = self.blended.reshape(c.kv_heads, -1, c.head_width)  # [Hkv, G, Dh]
+        self.bent = np.empty((2, c.mlp_width), np.float32)
+        self.gate, self.up = torch.from_numpy(self.bent)
+        self.hidden = torch.empty(c.mlp_width)
+        self.added = np.empty(c.width, np.float32)
+
+
 class _Plan:
-    """The weights of a model's blocks as they were last, and how to tell whether they still are.
+    """The products of a model's blocks as the weights were last, and how to tell whether they still are.
 
     A weight is the same while the module holds the same parameter and that lies where it lay. Its numbers may change.
     """
 
-    def __init__(self, model: Decoder) -> None:
+    def __init__(self, model: Decoder, product: Product) -> None:
+        self.product, self.vectors, self.layers = product, _Vectors(model.config), list[_Layer]()
         self._blocks = [weakref.ref(model.block(layer)) for layer in range(model.config.layers)]
         self._places: list[tuple[dict[str, nn.Parameter | None], str, nn.Parameter, int]] = []
-        self._weights: list[_Weights] | None = None
 
-    def weights(self) -> list[_Weights] | None:
-        """Of every block, None where they do not lie as a quick step needs them."""
+    def is_ready(self) -> bool:
+        """Whether the weights lie as a quick step needs them."""
         same = [handle[name] is one and one.data_ptr() == place for handle, name, one, place in self._places]
         if not same or not all(same):
             self._look()
-        return self._weights
+        return bool(self.layers)
 
     def _look(self) -> None:
         blocks = [block for block in (one() for one in self._blocks) if block is not None]
@@ -161,32 +217,34 @@ class _Plan:
             for name, parameter in module._parameters.items()
             if parameter is not None
         ]
-        found = [_weights(block) for block in blocks]
-        ready = [one for one in found if one is not None]
-        self._weights = ready if len(ready) == len(found) else None
+        ready = [one for one in map(self._layer, blocks) if one is not None]
+        self.layers = ready if len(ready) == len(blocks) else []
+
+    def _layer(self, block: Block) -> _Layer | None:
+        """A block's products, None where the weights of one product do not lie side by side."""
+        attn, mlp, v = block.attn, block.mlp, self.vectors
+        assert isinstance(mlp, Mlp)
+        project, gate_and_up = attn.project.one_product(), mlp.project.one_product()
+        if project is None or gate_and_up is None:
+            return None
+        weight, bias = project
+        return _Layer(
+            attn_norm=_gain(block.attn_norm),
+            project=self.product.into(weight, v.normed, v.joined),
+            bias=None if bias is None else bias.detach().numpy(),
+            output=self.product.into(attn.output.weight, v.blended, v.added),
+            mlp_norm=_gain(block.mlp_norm),
+            gate_and_up=self.product.into(gate_and_up[0], v.normed, v.bent.reshape(-1)),
+            down=self.product.into(mlp.down.weight, v.hidden.numpy(), v.added),
+        )
 
 
-_PLANS: WeakKeyDictionary[Decoder, _Plan] = WeakKeyDictionary()
+def _gain(norm: nn.Module) -> Array:
+    """γ of a norm [D]."""
+    assert isinstance(norm, Norm)
+    assert norm.weight is not None
+    gain: Array = norm.weight.detach().numpy()
+    return gain
 
 
-def _weights(block: Block) -> _Weights | None:
-    """The weights of a block, None where those of one product do not lie side by side."""
-    attn, mlp = block.attn, block.mlp
-    assert isinstance(mlp, Mlp)
-    assert isinstance(block.attn_norm, Norm)
-    assert isinstance(block.mlp_norm, Norm)
-    assert block.attn_norm.weight is not None
-    assert block.mlp_norm.weight is not None
-    project, gate_and_up = attn.project.one_product(), mlp.project.one_product()
-    if project is None or gate_and_up is None:
-        return None
-    weight, bias = project
-    return _Weights(
-        attn_norm=block.attn_norm.weight.view(-1, 1),
-        project=weight,
-        bias=None if bias is None else bias.view(-1, 1),
-        output=attn.output.weight,
-        mlp_norm=block.mlp_norm.weight.view(-1, 1),
-        gate_and_up=gate_and_up[0],
-        down=mlp.down.weight,
-    )
+_PLANS: WeakKeyDictionary[Decoder, dict[Product, _Plan]] = WeakKeyDictionary()

@@ -222,8 +222,8 @@ def _chunk_numbers(config: ModelConfig, rows: int, tokens: int) -> int:
 
 
 def _mlp_numbers(config: ModelConfig, layer: int) -> int:
-    """Of one row: the stream, normed, added, middle, read; gate, up, activated, product."""
-    c, matrices = config, 4 if config.mlp == "gated" else 2
+    """Of one row: the stream, normed, added, middle, read; gate, up, activated, product, of which some in place."""
+    c, matrices = config, 4 if config.mlp == "gated" and not config.has_plain_gate else 2
     if c.moe is None or not c.is_moe(layer):
         return 5 * c.width + matrices * c.mlp_width + (0 if c.mlp == "gated" else c.width)
     share = min(UNEVEN * c.moe.per_token / c.moe.experts, 1)  # one expert at a time, on the rows that chose it

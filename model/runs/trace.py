@@ -8,6 +8,7 @@ them. Letters as in ``model.decoder.config``; S rows in all.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from typing import Protocol, TypedDict, TypeVar, Unpack
@@ -23,6 +24,7 @@ from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.hooks import hook_points
 from ropewalk.model.decoder.intervention_contexts import changed_block, changed_rule, turned
 from ropewalk.model.decoder.interventions import Intervention, check_interventions
+from ropewalk.model.decoder.products import BY_TORCH, Products
 from ropewalk.model.decoder.quick_step import QuickStep
 from ropewalk.model.decoder.scores import Span, key_range
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
@@ -56,6 +58,8 @@ class RunHeader:
         [B, 1, n, V] of the rows from ``first_logit_row`` on, None when none were kept.
     interventions
         What was changed in the model while it ran.
+    products
+        What multiplied, and goes on to: in decode steps, and where rows are run again.
     """
 
     run_id: int
@@ -68,6 +72,7 @@ class RunHeader:
     first_logit_row: int
     branch: Branch = "fused"
     interventions: tuple[Intervention, ...] = ()
+    products: Products = BY_TORCH
 
     @property
     def length(self) -> int:
@@ -292,6 +297,7 @@ class CaptureOptions(TypedDict, total=False):
     padding: Tensor | None
     branch: Branch
     interventions: Sequence[Intervention]
+    products: Products | None
     chunk: int
     what: str
 
@@ -324,6 +330,7 @@ def record_steps(
     padding: Tensor | None = None,
     branch: Branch = "fused",
     interventions: Sequence[Intervention] = (),
+    products: Products | None = None,
     chunk: int = 0,
     what: str = "Running the prompt",
 ) -> Steps[Made_co]:
@@ -331,6 +338,8 @@ def record_steps(
 
     Parameters
     ----------
+    products
+        What multiplies; the model's when not given.
     chunk
         Pauses come after every layer; > 0 runs the prompt in chunks of so many rows against the cache, and each layer
         of a chunk in slices of time.
@@ -347,13 +356,14 @@ def record_steps(
     if positions is None:
         positions = counted_positions(batch, 0, tokens, padding, device)
     store = _Store(model.config.layers, room=tokens - min(chunk or tokens, tokens) + tokens // ROOM)
-    maker = _Maker(model, store, interventions)
+    products = products or model.products
+    maker = _Maker(model, store, interventions, products)
     rotary_length = int(positions.max()) + 1 if tokens else 0
     segments: list[tuple[RotationSegment, ...]] = []
     layers, slices = model.config.layers, Slices(model.config) if chunk else None
     for start in range(0, tokens, chunk or tokens):
         stop = min(start + (chunk or tokens), tokens)
-        with torch.no_grad(), turned(model, interventions):
+        with products.in_use(), turned(model, interventions):
             x, call = model.begin(
                 inputs[:, start:stop],
                 cache=store,
@@ -388,6 +398,7 @@ def record_steps(
             first_logit_row=0 if logits == "all" else tokens - 1,
             branch=branch,
             interventions=tuple(interventions),
+            products=products,
         )
     )
 
@@ -413,9 +424,9 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
     kept = trace.logits
     if kept is not None and kept.is_copied_to_grow:
         kept = yield from kept.apart_steps()
-    maker = _Maker(model, store, trace.interventions, kept)
+    maker = _Maker(model, store, trace.interventions, trace.products, kept)
     watch = Watch()
-    with torch.no_grad(), turned(model, trace.interventions):
+    with trace.products.in_use(), turned(model, trace.interventions):
         x, call = model.begin(tokens, cache=store, positions=positions, padding=padding, branch=trace.branch)
         maker.quick = None if trace.interventions else QuickStep.of(model, x, call)
     for layer in range(model.config.layers):
@@ -455,6 +466,7 @@ def _run_again(model: Decoder, trace: Trace, tokens: Tensor, positions: Tensor, 
         padding=padding,
         branch=trace.branch,
         interventions=trace.interventions,
+        products=trace.products,
     )
     return replace(longer, prefill=trace.prefill, earlier=trace)
 
@@ -537,28 +549,38 @@ class _Maker:
     """Runs layers under the interventions, and keeps logits."""
 
     def __init__(
-        self, model: Decoder, store: _Store, interventions: Sequence[Intervention], logits: Rows | None = None
+        self,
+        model: Decoder,
+        store: _Store,
+        interventions: Sequence[Intervention],
+        products: Products,
+        logits: Rows | None = None,
     ) -> None:
         self.model = model
         self.store = store
         self.interventions = interventions
+        self.products = products
         self.logits = logits
         self.quick: QuickStep | None = None
 
     def run_layer(self, layer: int, x: Tensor, call: Call) -> Tensor:
         """Run one block, [B, T, D] in and out. Interventions are on only meanwhile: another job may run between two."""
         if self.quick is not None:
-            with torch.no_grad():
+            with self.products.in_use():
                 return self.quick.run_layer(layer, x)
-        block = self.model.block(layer)
-        with torch.no_grad(), changed_block(block, layer, self.interventions):
-            after: Tensor = block(x, call)
+        with self._changed(layer):
+            after: Tensor = self.model.block(layer)(x, call)
         return after
 
     def run_layer_in(self, slices: Slices, layer: int, x: Tensor, call: Call) -> Pauses[Tensor]:
         """Run one block in slices of time."""
-        block = self.model.block(layer)
-        return slices.of_block(block, x, call, partial(changed_block, block, layer, self.interventions))
+        return slices.of_block(self.model.block(layer), x, call, partial(self._changed, layer))
+
+    @contextmanager
+    def _changed(self, layer: int) -> Iterator[None]:
+        """A block under the interventions, and the products of the run."""
+        with self.products.in_use(), changed_block(self.model.block(layer), layer, self.interventions):
+            yield
 
     def keep_logits(self, x: Tensor, wanted: Logits, *, last_piece: bool, more: int = 0) -> Steps[None]:
         """Read the stream [B, T, D] as logits and keep the rows that are wanted.
@@ -573,7 +595,7 @@ class _Maker:
         start, rows, pace = 0, x.shape[1], Pace(LOGIT_ROWS, CHUNK_ROWS)
         while start < rows:
             stop, watch = min(start + pace.size, rows), Watch()
-            with torch.no_grad():
+            with self.products.in_use():
                 logits = self.model.finish(x[:, start:stop])[:, None]  # [B, 1, n, V]
             if self.logits is None:
                 self.logits = Rows.of(logits, rows - stop + (more if wanted == "all" else 0))
@@ -662,7 +684,7 @@ def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None =
     if trace.ids is None:
         raise TraceError("This run was given vectors, not tokens, so its rows cannot be replayed.")
     wanted = tuple(hook_points(model)) if names is None else names
-    with torch.no_grad(), recording(model, wanted) as record:
+    with trace.products.in_use(), recording(model, wanted) as record:
         with turned(model, trace.interventions):
             x, call = model.begin(
                 trace.ids[:, row : row + count],

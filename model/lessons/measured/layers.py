@@ -7,8 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from ropewalk.model.decoder.activations import ACTIVATIONS
 from ropewalk.model.decoder.attention import Call
-from ropewalk.model.decoder.decoder import ACTIVATIONS, Block, next_token_loss
+from ropewalk.model.decoder.decoder import Block, next_token_loss
 from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.errors import LessonError
 from ropewalk.model.lessons.runs import Runs, vector_of

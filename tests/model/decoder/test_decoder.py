@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 from transformers.activations import ACT2FN
 
+from ropewalk.model.decoder.activations import ACTIVATIONS
 from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.config import Branch, ModelConfig, RopeConfig
-from ropewalk.model.decoder.decoder import ACTIVATIONS, Decoder, Mlp, next_token_loss, sinusoids
+from ropewalk.model.decoder.decoder import Decoder, Mlp, next_token_loss, sinusoids
 from ropewalk.model.decoder.hooks import capture
 from ropewalk.model.decoder.rope import rotate
 from ropewalk.model.errors import PositionError, PromptError, RopewalkError, ShapeError

@@ -29,6 +29,7 @@ from ropewalk.model.decoder.interventions import (
     RopeOff,
     ScaleScores,
 )
+from ropewalk.model.decoder.products import Linear
 from ropewalk.model.decoder.rope import rotate
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import TraceError
@@ -237,7 +238,7 @@ def test_an_untied_copy_is_found() -> None:
 
 def test_a_projection_of_the_wrong_height_is_found() -> None:
     model = Decoder(config())
-    block_of(model, 1).attn.query = nn.Linear(24, 20, bias=False)
+    block_of(model, 1).attn.query = Linear(24, 20, bias=False)
     ledger = checked(ledger_of(model, 6, 0), measure(model, None, 1))
     assert failed(ledger) == {"q", "concatenate", "lm_head"}
     assert "W_Q's rows 20, W_O's columns 24" in failures(ledger)[0]
