@@ -15,6 +15,11 @@ FAMILY: Final = "family"
 """The entry of the family table to take, whatever ``model_type`` the config has."""
 IGNORE: Final = "ignore"
 """Fields of the config to leave out, with commas between."""
+PRODUCTS: Final = "products"
+"""What multiplies: one of ``CHOICES`` (``model.decoder.product_choice``)."""
+AUTO: Final = "auto"
+CHOICES: Final = (AUTO, "torch", "onednn", "numpy")
+"""What was measured to be quickest, or a library by its name."""
 VIA: Final = "via"
 """What runs the model in the place of Ropewalk's own decoder."""
 TRANSFORMERS: Final = "transformers"
@@ -26,11 +31,21 @@ PROMPT: Final = "prompt"
 
 
 def with_asked(
-    options: Options | None, *, adapter: object = None, family: str | None = None, ignore: str | Iterable[str] = ()
+    options: Options | None,
+    *,
+    adapter: object = None,
+    family: str | None = None,
+    ignore: str | Iterable[str] = (),
+    products: str | None = None,
 ) -> dict[str, Option]:
     """Options, with what was asked for beside them; an adapter is a path, what to ignore names or one text."""
     ignore = (ignore,) if isinstance(ignore, str) else ignore
-    asked = {ADAPTER: "" if adapter is None else str(adapter), FAMILY: family or "", IGNORE: ",".join(ignore)}
+    asked = {
+        ADAPTER: "" if adapter is None else str(adapter),
+        FAMILY: family or "",
+        IGNORE: ",".join(ignore),
+        PRODUCTS: products or "",
+    }
     return dict(options or {}) | {name: value for name, value in asked.items() if value}
 
 

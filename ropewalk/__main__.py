@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ropewalk.app.waiting import wait_briefly
+
 PICTURE = Path("ropewalk.png")
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _window_or_command(typed: list[str], *, own_process: bool) -> int:
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
+    wait_briefly()
     from ropewalk.app.commands.typed import ENGINE, absent_file, drawn_instead, names_file, split_engine
 
     engine, typed = split_engine(typed)
@@ -67,8 +69,7 @@ def serve() -> int:
     from ropewalk.model.engine import stdio
 
     reading, writing = stdio.claim()
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # spinning threads would starve the window
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")  # some microseconds: a picture is many small steps
+    wait_briefly()
     from ropewalk.app.commands import engine
 
     engine.serve(reading, writing)

@@ -285,7 +285,7 @@ BREAKAGES = (
     quick_step(
         "a quick step sees all before the window", "keys[:, :, -window:], values[:, :, -window:]", "keys, values"
     ),
-    quick_step("a quick step turns the other way", "wide_sin[second] = -sin, sin", "wide_sin[second] = sin, -sin"),
+    quick_step("a quick step turns the other way", "np.stack((-sin, sin), axis)", "np.stack((sin, -sin), axis)"),
     intervening("an intervention stays in the model", "block.attn.rule = kept", "block.attn.rule"),
     intervening("means of ablated heads are mixed up", "intervention.means[place]", "intervention.means[0]"),
     # Runs and the cache

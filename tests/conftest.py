@@ -25,6 +25,8 @@ from tests import imported
 WITHOUT_QT = Path(__file__).parent / "model"
 PATIENCE = 2
 """Seconds for a thread that has been told to end."""
+PRODUCTS = os.environ.get("ROPEWALK_PRODUCTS", "torch")
+"""What multiplies in a test; ``auto`` would measure."""
 EVERY_MODEL = Path(__file__).parent / "views" / "every_model"
 
 
@@ -71,7 +73,10 @@ def settings_folders(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]
 @pytest.fixture(autouse=True)
 def own_settings(settings_folders: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep the tests away from the settings of whoever runs them."""
-    monkeypatch.setenv("ROPEWALK_CONFIG_DIR", str(next(settings_folders)))
+    folder = str(next(settings_folders))
+    monkeypatch.setenv("ROPEWALK_CONFIG_DIR", folder)
+    monkeypatch.setenv("ROPEWALK_CACHE_DIR", folder)
+    monkeypatch.setenv("ROPEWALK_PRODUCTS", PRODUCTS)
 
 
 @pytest.fixture(autouse=True)

@@ -48,6 +48,8 @@ SETTINGS = {
     "two threads": Setting((("OMP_NUM_THREADS", "2"),)),
     "MKL's slow, equal paths": Setting((("MKL_CBWR", "COMPATIBLE"),)),
     "without oneDNN": Setting(options=("-p", "tests.without_onednn")),
+    "products by oneDNN": Setting((("ROPEWALK_PRODUCTS", "onednn"),), ("-p", "tests.other_products")),
+    "products by numpy": Setting((("ROPEWALK_PRODUCTS", "numpy"),), ("-p", "tests.other_products")),
     "sums from the other end": Setting(options=("-p", "tests.other_sums")),
     f"another hash, {SEED}": Setting((("PYTHONHASHSEED", SEED),)),
     f"another order, {SEED}": Setting(options=("--random-order", "--random-order-seed", SEED)),

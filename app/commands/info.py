@@ -12,6 +12,7 @@ from ropewalk.app.commands.output import described, finished, print_json, print_
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, format_count, kv_bytes, parameters
 from ropewalk.model.engine.interface import ModelHandle
+from ropewalk.model.options import AUTO
 
 
 def declare(commands: Commands) -> None:
@@ -42,6 +43,7 @@ def show_info(parsed: argparse.Namespace) -> None:
                 "has_tokenizer": shown.has_tokenizer,
                 "chat_templates": list(shown.chats),
                 "devices": list(shown.devices),
+                "products": multiplied_by(parsed, config),
                 "notes": list(shown.notes),
                 "config": asdict(config),
                 **({} if trace is None else {"trace": trace}),
@@ -70,10 +72,24 @@ def show_info(parsed: argparse.Namespace) -> None:
         ("tokenizer", "yes" if shown.has_tokenizer else f"none{': give token ids' if trace is None else ''}"),
         ("chat template", ", ".join(shown.chats) or "none"),
         ("devices", ", ".join(shown.devices)),
+        ("products", multiplied_by(parsed, config)),
         *([] if trace is None else _trace_rows(trace)),
         *(("note", note) for note in shown.notes),
     ]
     print_table(rows)
+
+
+def multiplied_by(parsed: argparse.Namespace, config: ModelConfig) -> str:
+    """What multiplies in runs of this model with these options, in words."""
+    from ropewalk.model.decoder import product_choice
+
+    if parsed.device != "cpu" or parsed.dtype != "float32" or parsed.via is not None:
+        return "torch"
+    name = product_choice.wanted(parsed.products)
+    if name != AUTO:
+        return name
+    choice = product_choice.kept(config)
+    return "measured when the model is first opened" if choice is None else f"{choice}, as measured here"
 
 
 def _weights(bytes_in: Mapping[str, int]) -> str:

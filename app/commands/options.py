@@ -10,7 +10,7 @@ from ropewalk.app.address import read_address
 from ropewalk.app.commands.typed import ENGINE
 from ropewalk.model.decoder.config import FIRST_LAYERS
 from ropewalk.model.errors import RopewalkError
-from ropewalk.model.options import TRANSFORMERS, VIA, Option, with_asked
+from ropewalk.model.options import CHOICES, TRANSFORMERS, VIA, Option, with_asked
 
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -52,6 +52,9 @@ def model_options(command: argparse.ArgumentParser, *, several: bool = False) ->
     )
     command.add_argument(
         "--via", choices=(TRANSFORMERS,), help="let transformers run it, for a folder of no family of Ropewalk's"
+    )
+    command.add_argument(
+        "--products", choices=CHOICES, help="what multiplies on a CPU in float32 (auto: what was quickest here)"
     )
     device_options(command)
 
@@ -114,7 +117,9 @@ def opened_with(parsed: argparse.Namespace) -> dict[str, Option]:
     first: dict[str, Option] = {} if layers is None else {FIRST_LAYERS: layers}
     if parsed.via is not None:
         first[VIA] = parsed.via
-    return with_asked(first, adapter=parsed.adapter, family=parsed.family, ignore=parsed.ignore)
+    return with_asked(
+        first, adapter=parsed.adapter, family=parsed.family, ignore=parsed.ignore, products=parsed.products
+    )
 
 
 def pixels(text: str) -> tuple[int, int]:

@@ -91,6 +91,7 @@ def model_handle_of(parsed: argparse.Namespace) -> ModelHandle:
     from ropewalk.model.engine import engine
 
     opened = finished(engine.open_model(parsed.path, parsed.device, parsed.dtype, options=opened_with(parsed)))
+    finished(engine.measure_products(opened))
     if opened.origin is not None and getattr(parsed, "checkpoint", None) is None:
         for name in OF_WEIGHTS:
             if getattr(parsed, name, None):

@@ -22,6 +22,7 @@ from ropewalk.model.engine.requests import (
     GrownRun,
     MadeRun,
     MadeTrace,
+    MeasureProducts,
     OpenedModel,
     OpenModel,
     OpenToy,
@@ -149,6 +150,12 @@ class RemoteEngine:
         """A hash over the files of a model; empty where it has none."""
         kept: Handle = model_handle.checkpoint
         found: str = yield kept.call(Fingerprint(kept.number))
+        return found
+
+    def measure_products(self, model_handle: ModelHandle) -> Calls[str]:
+        """Find what multiplies quickest where a model is, for runs to come; returns what it is, in words."""
+        kept: Handle = model_handle.checkpoint
+        found: str = yield kept.call(MeasureProducts(kept.number))
         return found
 
     def tidy(self) -> Calls[None]:

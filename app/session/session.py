@@ -121,6 +121,7 @@ class Session(QObject):
             jobs.progress_changed.connect(self.progress_changed)
         self.jobs.settled.connect(self.settled)
         self._handle: RunHandle | None = None
+        self._measured: ModelHandle | None = None
         self.walk = Walk(self._walked_block, self)
         self._runs = 0
         self.newest: Prompt | None = None
@@ -265,6 +266,16 @@ class Session(QObject):
         self.interventions.arrived(interventions)
         if notice:
             self.failed.emit(notice, "")
+
+    def _measure_products(self) -> None:
+        """Once the first run of a model is on screen, find what multiplies quickest on the engine's machine."""
+        model_handle = self.model_handle
+        if model_handle is None or model_handle is self._measured or "run" not in model_handle.can:
+            return
+        self._measured = model_handle
+        what = "Measuring what multiplies quickest"
+        measured, later = (lambda engine: engine.measure_products(model_handle)), Urgency.LATER
+        self.work("products", measured, _unneeded, _unneeded, what=what, urgency=later)
 
     def _on_run_failed(self, failure: Failure, prompt: Prompt, otherwise: tuple[str, ...]) -> None:
         self.fail(failure, prompt)
@@ -450,6 +461,7 @@ class Session(QObject):
         self.run_changed.emit(before, run)
         self.consistency.follow()
         self.baseline.follow()
+        self._measure_products()
         if before is not None and before.run_id != run.run_id:
             self._tidy()
 
@@ -493,6 +505,10 @@ class Session(QObject):
         self.failed.emit(failure.sentence, failure.details)
         if failure.offers:
             self.interventions.offer(failure.offers, refused)
+
+
+def _unneeded(answer: object) -> None:
+    """Nobody waits for the answer."""
 
 
 def _bounds(run: Run) -> Bounds:

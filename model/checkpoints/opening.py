@@ -40,12 +40,13 @@ from ropewalk.model.checkpoints.weights import (
     stored_under,
     without_later_layers,
 )
+from ropewalk.model.decoder import product_choice
 from ropewalk.model.decoder.config import FIRST_LAYERS, ModelConfig
 from ropewalk.model.decoder.costs import format_bytes, kv_bytes, parameters, weight_bytes
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import CheckpointError, DeviceError, TokenizerError
 from ropewalk.model.limits import limited
-from ropewalk.model.options import ADAPTER, FAMILY, Options, ignored, with_asked
+from ropewalk.model.options import ADAPTER, FAMILY, PRODUCTS, Options, ignored, with_asked
 from ropewalk.model.progress import SLICE_SECONDS, Progress, Steps, finished
 from ropewalk.model.tokens.tokenizer import Tokenizer, library_errors
 from ropewalk.resources import resource
@@ -210,7 +211,7 @@ def open_steps(
         For a device or dtype that is not there, or memory that does not suffice.
     """
     options = with_asked(options, adapter=adapter, family=family, ignore=ignore)
-    place, kind = device_of(device), dtype_of(dtype)
+    place, kind, products = device_of(device), dtype_of(dtype), product_choice.wanted(options.get(PRODUCTS))
     yield Progress(0, 1, "Reading the checkpoint")
     with _described(path, options) as described, _adapter(options) as lora:
         source, files = described.source, described.source.files
@@ -239,6 +240,7 @@ def open_steps(
         assumed = () if tokenizer is None else tokenizer.notes
         ends = {*source.ends, *(() if tokenizer is None else tokenizer.ends)}
         model.eval()
+        product_choice.adopt(model, products)
         count = sum(value.numel() for value in model.parameters())
         if described.headless:
             count -= model.head.weight.numel()

@@ -22,7 +22,8 @@ from ropewalk.model.decoder.config import Branch, ModelConfig, MoeConfig, RopeCo
 from ropewalk.model.decoder.hooks import HookPoint
 from ropewalk.model.decoder.norms import stream_norm
 from ropewalk.model.decoder.packing import Joined, pack
-from ropewalk.model.decoder.products import BY_TORCH, Linear, product_for
+from ropewalk.model.decoder.product_names import BY_TORCH
+from ropewalk.model.decoder.products import Linear, product_for
 from ropewalk.model.decoder.rope import Rotary
 from ropewalk.model.decoder.spec import RotationSegment
 from ropewalk.model.errors import AttentionError, PositionError, PromptError, ShapeError

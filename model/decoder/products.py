@@ -2,8 +2,8 @@
 
 Three libraries can: what torch calls by itself (MKL on most machines), oneDNN, which comes with torch, and numpy's BLAS
 (OpenBLAS, or Accelerate on a Mac) over the very same memory. Which is quickest depends on the processor and on how many
-rows there are, so it is measured (``model.decoder.product_choice``); :class:`Products` says what came out. A run keeps
-the products that it began with. Anything but float32 on the CPU without gradients is torch's.
+rows there are, so it is measured (``model.decoder.product_choice``); ``Products`` says what came out. A run keeps those
+that it began with. Anything but float32 on the CPU without gradients is torch's.
 
 Letters: K numbers of a row, N maps of it.
 """
@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -23,14 +22,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from ropewalk.model.codec import stored
 from ropewalk.model.decoder.activations import ACTIVATIONS
 from ropewalk.model.decoder.config import Activation
+from ropewalk.model.decoder.product_names import BY_TORCH, ProductName, Products
 
 MANY_ROWS = 32
 """Rows from which on a product is limited by arithmetic rather than by reading its matrix."""
 
-ProductName = Literal["torch", "onednn", "numpy"]
 Array = npt.NDArray[np.float32]
 Map = tuple[Tensor, Tensor | None]
 """A matrix W [N, K] and a bias [N], or None."""
@@ -141,53 +139,22 @@ _pointwise = torch.ops.mkldnn._linear_pointwise
 PRODUCTS: Mapping[ProductName, Product] = {"torch": TorchProduct(), "onednn": OneDnnProduct(), "numpy": NumpyProduct()}
 
 
-@stored("one few many")
-@dataclass(frozen=True)
-class Products:
-    """Which library does the products of a run.
-
-    Attributes
-    ----------
-    one
-        Of one row: a decode step, limited by reading the weights.
-    few
-        Of less than ``MANY_ROWS`` rows.
-    many
-        Of more.
-    """
-
-    one: ProductName = "torch"
-    few: ProductName = "torch"
-    many: ProductName = "torch"
-
-    @classmethod
-    def of(cls, name: ProductName) -> Products:
-        """One library for all."""
-        return cls(name, name, name)
-
-    def for_rows(self, rows: int) -> Product:
-        """What multiplies so many rows."""
-        return PRODUCTS[self.one if rows == 1 else self.few if rows < MANY_ROWS else self.many]
-
-    @contextmanager
-    def in_use(self) -> Iterator[None]:
-        """Compute with these, without gradients, within the ``with`` block."""
-        kept = _IN_USE.set(self)
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            _IN_USE.reset(kept)
-
-    def __str__(self) -> str:
-        """``onednn``, or ``numpy for one row, onednn for few and many``."""
-        rows: dict[str, list[str]] = {}
-        for name, number in ((self.one, "one row"), (self.few, "a few"), (self.many, "many")):
-            rows.setdefault(name, []).append(number)
-        return next(iter(rows)) if len(rows) == 1 else ", ".join(f"{n} for {' and '.join(r)}" for n, r in rows.items())
+def for_rows(products: Products, rows: int) -> Product:
+    """What multiplies so many rows."""
+    return PRODUCTS[products.one if rows == 1 else products.few if rows < MANY_ROWS else products.many]
 
 
-BY_TORCH = Products()
+@contextmanager
+def multiplying(products: Products) -> Iterator[None]:
+    """Compute by some libraries, without gradients, within the ``with`` block."""
+    kept = _IN_USE.set(products)
+    try:
+        with torch.no_grad():
+            yield
+    finally:
+        _IN_USE.reset(kept)
+
+
 _IN_USE: ContextVar[Products] = ContextVar("products", default=BY_TORCH)
 
 
@@ -197,7 +164,7 @@ def product_for(x: Tensor, *weights: Tensor) -> Product:
     if products is BY_TORCH or torch.is_grad_enabled() or not x.numel():
         return PRODUCTS["torch"]
     suits = all(_suits(one) for one in (x, *weights))
-    return products.for_rows(x.numel() // x.shape[-1]) if suits else PRODUCTS["torch"]
+    return for_rows(products, x.numel() // x.shape[-1]) if suits else PRODUCTS["torch"]
 
 
 def _suits(one: Tensor) -> bool:

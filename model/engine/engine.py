@@ -20,7 +20,9 @@ import torch
 
 from ropewalk.model.checkpoints import Checkpoint, available_devices, device_name, open_steps, outline_checkpoint
 from ropewalk.model.checkpoints.opening import free_bytes
+from ropewalk.model.decoder import product_choice
 from ropewalk.model.decoder.interventions import Intervention, permuted
+from ropewalk.model.decoder.product_names import BY_TORCH
 from ropewalk.model.decoder.rope_scaling import as_run
 from ropewalk.model.engine import running, saved_runs, surveys
 from ropewalk.model.engine.answers import ANSWERS, in_view, texts, texts_on
@@ -41,7 +43,7 @@ from ropewalk.model.lessons.models import LessonModel
 from ropewalk.model.lessons.runs import Runs
 from ropewalk.model.lessons.toy_spec import ToySpec
 from ropewalk.model.lessons.toys import toy_checkpoint
-from ropewalk.model.options import Options
+from ropewalk.model.options import PRODUCTS, Options
 from ropewalk.model.progress import Progress, Steps, finished
 from ropewalk.model.readings.next_token import draw
 from ropewalk.model.readings.patterns import formulas_of, head_scores, repeated_ids
@@ -233,6 +235,9 @@ def run(
     checkpoint: running.Opened = model_handle.checkpoint
     logits = logits if checkpoint.has_logits else "none"
     running.check_changes(checkpoint, interventions)
+    model = running.decoder_of(checkpoint)
+    if model is not None and not interventions:  # an experiment multiplies as the run that it is compared with
+        product_choice.adopt(model, dict(model_handle.options).get(PRODUCTS))
     read, rendered = yield from read_prompt(checkpoint, prompt)
     prompted = permuted(read, interventions)
     ids = [*prompted, *decoded]
@@ -544,6 +549,15 @@ def answer(handle: RunHandle, question: Question) -> Steps[Any]:
     if why := unanswerable(handle, question):
         raise TraceError(why)
     return (yield from ANSWERS[type(question)](handle, in_view(handle), question))
+
+
+def measure_products(model_handle: ModelHandle) -> Steps[str]:
+    """Find what multiplies quickest where a model is, for runs to come; returns what it is, in words."""
+    model, asked = running.decoder_of(model_handle.checkpoint), dict(model_handle.options).get(PRODUCTS)
+    if model is None:
+        return str(BY_TORCH)
+    yield from product_choice.find_steps(model, asked)
+    return str(product_choice.found(model, asked) or BY_TORCH)
 
 
 def tidy() -> Steps[None]:

@@ -204,6 +204,9 @@ class Engine(Protocol):
     ) -> Generator[Progress, None, RunHandle]:
         """Open the checkpoint that a run from a file was made with, so that everything can be done with the run."""
 
+    def measure_products(self, model_handle: ModelHandle) -> Generator[Progress, None, str]:
+        """Find what multiplies quickest where a model is, for runs to come; returns what it is, in words."""
+
     def step(
         self, handle: RunHandle, count: int, sampling: Sampling, past_end: bool = False
     ) -> Generator[Progress, None, RunHandle]:

@@ -22,6 +22,7 @@ from ropewalk.model.engine.requests import (
     ListStatistics,
     MadeRun,
     MadeTrace,
+    MeasureProducts,
     OpenedModel,
     OpenedSurveyFolder,
     OpenModel,
@@ -44,7 +45,7 @@ from ropewalk.model.survey.records import SeriesOverview, SurveyDifference, Surv
 
 PASSING: Final = (
     *(OpenModel, OpenToy, OutlineCheckpoint, RunPrompt, Decode, PutToken, AnswerQuestion, ReadNumbers, FetchTrace),
-    *(OpenTrace, Attach, CountTokens, Tidy, *QUESTIONS),
+    *(OpenTrace, Attach, CountTokens, MeasureProducts, Tidy, *QUESTIONS),
     *(Greeting, Failure, Progress, OpenedModel, CheckpointOutline, MadeRun, GrownRun, records.HeadNumbers),
     *(records.HeadPicture, records.HeadPatch, records.HeadAtlas, records.AtlasPart, records.RowReading),
     *(records.RepeatScores, records.StrongWeights, records.ScoreChanges, records.BoardReading),

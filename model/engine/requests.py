@@ -167,6 +167,13 @@ class Fingerprint:
 
 
 @dataclass(frozen=True)
+class MeasureProducts:
+    """Find what multiplies quickest where the model of a number is, for runs to come → ``str``, what it is."""
+
+    model: int
+
+
+@dataclass(frozen=True)
 class Tidy:
     """Give the memory back that a run which is gone has left → ``None``."""
 

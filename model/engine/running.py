@@ -16,11 +16,12 @@ from torch import Tensor
 from ropewalk.model.checkpoints import Checkpoint
 from ropewalk.model.checkpoints.opening import Outline
 from ropewalk.model.decoder.config import FIRST_LAYERS
+from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import AblateHeads, Intervention, check_interventions
 from ropewalk.model.engine.interface import TRANSFORMERS_LACKS
 from ropewalk.model.engine.questions import EVERYTHING, Capability
 from ropewalk.model.errors import CheckpointError
-from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, TRANSFORMERS, VIA, Options
+from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, PRODUCTS, TRANSFORMERS, VIA, Options
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings import attribution, next_token
 from ropewalk.model.readings.records import HeadNeeds
@@ -33,7 +34,13 @@ if TYPE_CHECKING:
 
 Opened: TypeAlias = "Checkpoint | TransformersCheckpoint"
 
-OF_OUR_DECODER = {FIRST_LAYERS: "Fewer layers", FAMILY: "A family", IGNORE: "Fields to ignore", ADAPTER: "An adapter"}
+OF_OUR_DECODER = {
+    FIRST_LAYERS: "Fewer layers",
+    FAMILY: "A family",
+    IGNORE: "Fields to ignore",
+    ADAPTER: "An adapter",
+    PRODUCTS: "A library for products",
+}
 """Options that are for Ropewalk's own decoder alone."""
 HEADLESS_ADVICE = "its model was saved without a last matrix, so open a copy that has one"
 
@@ -91,6 +98,11 @@ def abilities(checkpoint: Opened) -> frozenset[Capability]:
 def device_of(checkpoint: Opened) -> torch.device:
     """Where a checkpoint's model runs."""
     return checkpoint.model.embed.weight.device if isinstance(checkpoint, Checkpoint) else checkpoint.device
+
+
+def decoder_of(checkpoint: Opened) -> Decoder | None:
+    """Our decoder, None where transformers runs the model or there is none."""
+    return checkpoint.model if isinstance(checkpoint, Checkpoint) and not checkpoint.shapes_only else None
 
 
 def check_changes(checkpoint: Opened, interventions: Sequence[Intervention]) -> None:

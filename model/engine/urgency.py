@@ -16,3 +16,5 @@ class Urgency(IntEnum):
     PREFILL = 4
     REFINEMENT = 5
     THUMBNAILS = 6
+    LATER = 7
+    """What nobody waits for."""

@@ -16,6 +16,7 @@ from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import Watch, watching
 from ropewalk.model.decoder.interventions import Intervention, check_interventions
+from ropewalk.model.decoder.product_choice import settle_steps
 from ropewalk.model.errors import CheckpointError, OtherCheckpointError, TraceError, UnknownFamilyError
 from ropewalk.model.fingerprint import fingerprint_steps
 from ropewalk.model.notebooks.gradients import gradients_of
@@ -24,7 +25,7 @@ from ropewalk.model.notebooks.patching import MOST_CELLS, Axis, Patch, Patching,
 from ropewalk.model.notebooks.prompts import Batch, Prompts, batch_of, strings_of
 from ropewalk.model.notebooks.run import Run
 from ropewalk.model.notebooks.source import Source
-from ropewalk.model.options import ADAPTER, Options, with_asked
+from ropewalk.model.options import ADAPTER, PRODUCTS, Options, with_asked
 from ropewalk.model.progress import finished
 from ropewalk.model.runs.budget import Logits, check_budget, chunk_rows, run_budget
 from ropewalk.model.runs.trace import Recorder, Trace, capture_steps, record
@@ -268,6 +269,7 @@ def open(  # noqa: A001 - ropewalk.open(path)
     adapter: str | Path | None = None,
     family: str | None = None,
     ignore: str | Sequence[str] = (),
+    products: str | None = None,
     device: str = "cpu",
     dtype: str = "float32",
     options: Options | None = None,
@@ -275,9 +277,12 @@ def open(  # noqa: A001 - ropewalk.open(path)
     """Open a model; :func:`~model.checkpoints.opening.open_steps` says what is taken and raised."""
     if path is not None and is_trace(path):
         raise CheckpointError(f"{path} is a trace, a run without its model; read it with ropewalk.load.")
-    asked = with_asked(options, adapter=adapter, family=family, ignore=ignore)
+    asked = with_asked(options, adapter=adapter, family=family, ignore=ignore, products=products)
     try:
-        return CheckpointModel(open_checkpoint(path, device=device, dtype=dtype, options=asked), asked)
+        opened = open_checkpoint(path, device=device, dtype=dtype, options=asked)
     except UnknownFamilyError as error:
         offer = "load it there, and look at it with ropewalk.from_transformers(model, tokenizer)"
         raise with_offer(error, None if path is None else str(path), offer) from error
+    if not opened.shapes_only:
+        finished(settle_steps(opened.model, asked.get(PRODUCTS)))
+    return CheckpointModel(opened, asked)

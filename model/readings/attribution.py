@@ -19,6 +19,7 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.intervention_contexts import changed_block, turned
 from ropewalk.model.decoder.interventions import AblateHeads, Intervention, check_interventions
 from ropewalk.model.decoder.norms import Norm
+from ropewalk.model.decoder.products import multiplying
 from ropewalk.model.decoder.scores import key_range
 from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Progress, Steps
@@ -84,9 +85,10 @@ class _Rows:
             raise TraceError("This run was given vectors, not tokens, so its prompt cannot be run again.")
         self.model = model
         self.interventions = tuple(trace.interventions if interventions is None else interventions)
+        self.products = trace.products
         stop = max(key_range(layer.spec, (row, row + 1), trace.length)[1] for layer in trace)
         self.row = row
-        with torch.no_grad(), turned(model, self.interventions):
+        with multiplying(self.products), turned(model, self.interventions):
             self.start, self.call = model.begin(
                 trace.ids[batch : batch + 1, :stop],
                 positions=trace.positions[batch : batch + 1, :stop],
@@ -115,7 +117,7 @@ class _Rows:
 
     def logits(self, x: Tensor) -> Tensor:
         """All logits [V] after the row."""
-        with torch.no_grad():
+        with multiplying(self.products):
             found: Tensor = self.model.finish(x[:, self.row : self.row + 1])[0, 0]
         return found
 
@@ -123,7 +125,7 @@ class _Rows:
         """The stream after one layer, with one more intervention where there is one."""
         block = self.model.block(layer)
         active = self.interventions if ablation is None else (*self.interventions, ablation)
-        with torch.no_grad(), changed_block(block, layer, active):
+        with multiplying(self.products), changed_block(block, layer, active):
             after: Tensor = block(x, self.call)
         return after
 

@@ -19,6 +19,7 @@ from ropewalk.model.decoder.cache import KvCache
 from ropewalk.model.decoder.config import Branch
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.intervention_contexts import changed_block, turned
+from ropewalk.model.decoder.products import multiplying
 from ropewalk.model.decoder.rope_scaling import as_run
 from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Progress, Steps
@@ -134,6 +135,7 @@ def _whole_steps(model: Decoder, trace: Trace, chunk: int) -> Steps[Trace]:
             padding=trace.padding,
             branch=trace.branch,
             interventions=trace.interventions,
+            products=trace.products,
             chunk=chunk,
             what="Running the full prefix",
         )
@@ -273,7 +275,7 @@ def _branch_steps(model: Decoder, trace: Trace, ids: Tensor, branch: Branch) -> 
     streams: list[Tensor] = []
     for start, stop in ((0, past), (past, rows)):
         streams = []
-        with torch.no_grad(), turned(model, trace.interventions):
+        with multiplying(trace.products), turned(model, trace.interventions):
             x, call = model.begin(
                 inputs[:, start:stop],
                 cache=cache,
@@ -287,7 +289,7 @@ def _branch_steps(model: Decoder, trace: Trace, ids: Tensor, branch: Branch) -> 
             yield Progress(
                 start + (stop - start) * (layer + 1) // model.config.layers, rows, f"Running the {branch} branch"
             )
-    with torch.no_grad():
+    with multiplying(trace.products):
         return streams, model.finish(streams[-1])
 
 
@@ -295,6 +297,6 @@ def _layers(model: Decoder, trace: Trace, x: Tensor, call: Call) -> Iterator[Ten
     """The stream after each layer, the run's interventions on only while a layer runs."""
     for layer in range(model.config.layers):
         block = model.block(layer)
-        with torch.no_grad(), changed_block(block, layer, trace.interventions):
+        with multiplying(trace.products), changed_block(block, layer, trace.interventions):
             x = block(x, call)
         yield x

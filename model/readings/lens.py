@@ -16,6 +16,7 @@ from torch import Tensor
 
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.intervention_contexts import changed_block, turned
+from ropewalk.model.decoder.products import multiplying
 from ropewalk.model.decoder.scores import Span
 from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Pace, Partial, Progress, Steps, Watch, finished
@@ -87,7 +88,7 @@ def _streams(model: Decoder, trace: Trace, start: int, stop: int, batch: int) ->
     """The stream [n, D] of some rows after the embedding and after every block."""
     assert trace.ids is not None
     watch, layers = Watch(), model.config.layers
-    with torch.no_grad(), turned(model, trace.interventions):
+    with multiplying(trace.products), turned(model, trace.interventions):
         x, call = model.begin(
             trace.ids[:, start:stop],
             cache=LentCache(trace, (start, stop)),
@@ -99,7 +100,7 @@ def _streams(model: Decoder, trace: Trace, start: int, stop: int, batch: int) ->
     streams = [x[batch]]
     for layer in range(layers):
         block = model.block(layer)
-        with torch.no_grad(), changed_block(block, layer, trace.interventions):
+        with multiplying(trace.products), changed_block(block, layer, trace.interventions):
             x = block(x, call)
         streams.append(x[batch])
         if watch.over:
@@ -130,7 +131,7 @@ def _read(
         done = 0
         while done < shape[1]:
             piece = slice(done, min(done + pace.size, shape[1]))
-            with torch.no_grad(), pace.timed(piece.stop - done):
+            with multiplying(trace.products), pace.timed(piece.stop - done):
                 logits = model.finish(streams[at][None, piece])[0].cpu().double()  # [n, V]
                 chances = logits.softmax(-1)
                 best = chances.topk(top.shape[-1])

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import torch
-
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.intervention_contexts import changed_block, turned
+from ropewalk.model.decoder.products import multiplying
 from ropewalk.model.errors import TraceError
 from ropewalk.model.readings.records import Routing
 from ropewalk.model.runs.trace import Trace
@@ -24,7 +23,7 @@ def read_routing(model: Decoder, trace: Trace, layer: int, *, batch: int = 0) ->
         return None
     if trace.ids is None:
         raise TraceError("This run was given vectors, not tokens, so its rows cannot be run again.")
-    with torch.no_grad(), turned(model, trace.interventions):
+    with multiplying(trace.products), turned(model, trace.interventions):
         x, call = model.begin(
             trace.ids[batch : batch + 1],
             positions=trace.positions[batch : batch + 1],
@@ -34,10 +33,14 @@ def read_routing(model: Decoder, trace: Trace, layer: int, *, batch: int = 0) ->
         )
     points = ("mlp.hook_router_logits", "mlp.hook_expert_index")
     for below in range(layer):
-        with torch.no_grad(), changed_block(model.block(below), below, trace.interventions):
+        with multiplying(trace.products), changed_block(model.block(below), below, trace.interventions):
             x = model.block(below)(x, call)
     block = model.block(layer)
-    with torch.no_grad(), changed_block(block, layer, trace.interventions), recording(block, points) as record:
+    with (
+        multiplying(trace.products),
+        changed_block(block, layer, trace.interventions),
+        recording(block, points) as record,
+    ):
         block(x, call)
     probabilities = record[points[0]].double().softmax(-1).cpu().numpy()  # [S, E]
     return Routing(layer, probabilities, record[points[1]].cpu().numpy())

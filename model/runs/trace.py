@@ -24,7 +24,8 @@ from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.hooks import hook_points
 from ropewalk.model.decoder.intervention_contexts import changed_block, changed_rule, turned
 from ropewalk.model.decoder.interventions import Intervention, check_interventions
-from ropewalk.model.decoder.products import BY_TORCH, Products
+from ropewalk.model.decoder.product_names import BY_TORCH, Products
+from ropewalk.model.decoder.products import multiplying
 from ropewalk.model.decoder.quick_step import QuickStep
 from ropewalk.model.decoder.scores import Span, key_range
 from ropewalk.model.decoder.spec import AttentionSpec, RotationSegment
@@ -363,7 +364,7 @@ def record_steps(
     layers, slices = model.config.layers, Slices(model.config) if chunk else None
     for start in range(0, tokens, chunk or tokens):
         stop = min(start + (chunk or tokens), tokens)
-        with products.in_use(), turned(model, interventions):
+        with multiplying(products), turned(model, interventions):
             x, call = model.begin(
                 inputs[:, start:stop],
                 cache=store,
@@ -426,7 +427,7 @@ def append_steps(model: Decoder, trace: Trace, ids: int | Sequence[int]) -> Step
         kept = yield from kept.apart_steps()
     maker = _Maker(model, store, trace.interventions, trace.products, kept)
     watch = Watch()
-    with trace.products.in_use(), turned(model, trace.interventions):
+    with multiplying(trace.products), turned(model, trace.interventions):
         x, call = model.begin(tokens, cache=store, positions=positions, padding=padding, branch=trace.branch)
         maker.quick = None if trace.interventions else QuickStep.of(model, x, call)
     for layer in range(model.config.layers):
@@ -566,7 +567,7 @@ class _Maker:
     def run_layer(self, layer: int, x: Tensor, call: Call) -> Tensor:
         """Run one block, [B, T, D] in and out. Interventions are on only meanwhile: another job may run between two."""
         if self.quick is not None:
-            with self.products.in_use():
+            with multiplying(self.products):
                 return self.quick.run_layer(layer, x)
         with self._changed(layer):
             after: Tensor = self.model.block(layer)(x, call)
@@ -579,7 +580,7 @@ class _Maker:
     @contextmanager
     def _changed(self, layer: int) -> Iterator[None]:
         """A block under the interventions, and the products of the run."""
-        with self.products.in_use(), changed_block(self.model.block(layer), layer, self.interventions):
+        with multiplying(self.products), changed_block(self.model.block(layer), layer, self.interventions):
             yield
 
     def keep_logits(self, x: Tensor, wanted: Logits, *, last_piece: bool, more: int = 0) -> Steps[None]:
@@ -595,7 +596,7 @@ class _Maker:
         start, rows, pace = 0, x.shape[1], Pace(LOGIT_ROWS, CHUNK_ROWS)
         while start < rows:
             stop, watch = min(start + pace.size, rows), Watch()
-            with self.products.in_use():
+            with multiplying(self.products):
                 logits = self.model.finish(x[:, start:stop])[:, None]  # [B, 1, n, V]
             if self.logits is None:
                 self.logits = Rows.of(logits, rows - stop + (more if wanted == "all" else 0))
@@ -684,7 +685,7 @@ def replay(model: Decoder, trace: Trace, row: int, names: Sequence[str] | None =
     if trace.ids is None:
         raise TraceError("This run was given vectors, not tokens, so its rows cannot be replayed.")
     wanted = tuple(hook_points(model)) if names is None else names
-    with trace.products.in_use(), recording(model, wanted) as record:
+    with multiplying(trace.products), recording(model, wanted) as record:
         with turned(model, trace.interventions):
             x, call = model.begin(
                 trace.ids[:, row : row + count],

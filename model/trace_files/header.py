@@ -13,6 +13,7 @@ from itertools import groupby
 from ropewalk.model.codec import CodecError, stored
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.decoder.product_names import BY_TORCH, Products
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import TraceError
 from ropewalk.model.options import Option
@@ -20,7 +21,7 @@ from ropewalk.model.readings.records import Sampling, TokenKind, TokenText
 from ropewalk.model.tokens.prompt import Prompt
 
 
-@stored("run_id prefill first_logit_row branch")
+@stored("run_id prefill first_logit_row branch products")
 @dataclass(frozen=True)
 class RunNumbers:
     """The fields of a :class:`~model.runs.trace.Trace` that are no tensors."""
@@ -29,6 +30,7 @@ class RunNumbers:
     prefill: int
     first_logit_row: int
     branch: Branch
+    products: Products = BY_TORCH
 
 
 @stored("name path family fingerprint options bos")

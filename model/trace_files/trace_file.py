@@ -213,7 +213,7 @@ def _header(trace: Trace, strings: Sequence[str], about: About) -> dict[str, str
         config=trace.config,
         specs=trace.specs,
         strings=tuple(token.text for token in about.tokens) or tuple(strings),
-        run=RunNumbers(trace.run_id, trace.prefill, trace.first_logit_row, trace.branch),
+        run=RunNumbers(trace.run_id, trace.prefill, trace.first_logit_row, trace.branch, trace.products),
         interventions=trace.interventions,
         origin=about.origin,
         prompt=about.prompt,
@@ -431,6 +431,7 @@ def _trace(header: TraceHeader, file: Any, found: Mapping[str, _Described]) -> T
         logits=Rows.of(file.get_tensor("logits")[:, None]) if "logits" in found else None,
         first_logit_row=run.first_logit_row,
         branch=run.branch,
+        products=run.products,
         interventions=header.interventions or (),
     )
 

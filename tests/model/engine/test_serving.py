@@ -23,6 +23,7 @@ from ropewalk.model.engine.requests import (
     GrownRun,
     MadeRun,
     MadeTrace,
+    MeasureProducts,
     OpenedModel,
     OpenModel,
     OpenToy,
@@ -99,6 +100,7 @@ def test_what_is_made_has_a_number_of_its_own_until_it_is_released(asking: Askin
     [
         lambda a: RunPrompt(a.made.number, Prompt("a"), 2, None),
         lambda a: CountTokens(a.made.number, Prompt("a")),
+        lambda a: MeasureProducts(a.made.number),
         lambda a: Decode(a.view(number=a.model.number), 1, GREEDY),
         lambda a: PutToken(a.view(number=a.model.number), 6, 0),
         lambda a: AnswerQuestion(a.view(number=a.model.number), LAST),
@@ -251,6 +253,6 @@ def test_every_request_has_something_that_serves_it() -> None:
         for kind in vars(requests).values()
         if getattr(kind, "__module__", "") == requests.__name__ and "→" in kind.__doc__
     }
-    assert len(asked) == 20
+    assert len(asked) == 21
     assert set(SERVED) == asked
     assert asked <= set(PASSING)
