@@ -49,7 +49,7 @@ class _Layer:
     down: Callable[[], object]  # hidden → added
 
 
-Turn = tuple[Array, Array]
+Turn = tuple[Array, Array, tuple[slice, ...]]
 
 
 class QuickStep:
@@ -131,10 +131,10 @@ class QuickStep:
         joined = self.plan.vectors.turning
         if turn is None:
             return joined.copy()
-        cos, sin = turn
-        planes = joined.reshape(-1, *sin.shape)  # two features of a plane lie along the axis of length 2
-        turned = planes * cos
-        turned += np.flip(planes, 1 if sin.shape[0] == 2 else 2) * sin
+        cos, sin, partners = turn
+        planes = joined.reshape(-1, *sin.shape)
+        turned: Array = planes * cos
+        turned += planes[partners] * sin
         return turned.reshape(joined.shape)
 
     def _blend(self, query: Array, keys: Array, values: Array) -> Tensor:
@@ -149,15 +149,15 @@ class QuickStep:
 
 
 def _turn(config: ModelConfig, layer: int, rotation: tuple[Tensor, Tensor]) -> Turn:
-    """cos and signed sin of every feature, laid out as features are paired: [2, F], or [F, 2] where they are adjacent.
+    """cos and signed sin of every feature, laid out as features are paired, and how to look up each one's partner.
 
-    Plane i turns (a, b) into (a·cos − b·sin, b·cos + a·sin).
+    The layout is [2, F], or [F, 2] where partners are adjacent; a plane turns (a, b) to (a·cos − b·sin, b·cos + a·sin).
     """
     rope = config.rope_of(layer)
     assert rope is not None
     cos, sin = (one.view(-1).numpy() for one in rotation)  # [F]
-    axis = 0 if rope.pairing == "half" else 1
-    return np.stack((cos, cos), axis), np.stack((-sin, sin), axis)
+    axis, partners = (0, np.s_[:, ::-1]) if rope.pairing == "half" else (1, np.s_[:, :, ::-1])
+    return np.stack((cos, cos), axis), np.stack((-sin, sin), axis), partners
 
 
 @cache
