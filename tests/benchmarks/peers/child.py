@@ -25,6 +25,7 @@ WHERE = {
     "eager_memory": "theirs",
     "transformer_lens": "theirs",
     "bertviz": "theirs",
+    "capture_beside_sdpa": "theirs",
     "decoding_beside_generate": "theirs",
     "agreement": "theirs",
     "survey_speed": "surveys",

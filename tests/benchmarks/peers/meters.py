@@ -106,7 +106,7 @@ def copy_bandwidth() -> float:
 def machine() -> dict[str, Any]:
     """What is measured on, in words and numbers."""
     return {
-        "processor": _processor(),
+        "processor": processor(),
         "cores": os.cpu_count() or 1,
         "threads": torch.get_num_threads(),
         "memory": psutil.virtual_memory().total,
@@ -119,7 +119,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def _processor() -> str:
+def processor() -> str:
     try:
         lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
     except OSError:

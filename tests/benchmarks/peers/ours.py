@@ -13,6 +13,7 @@ from torch import Tensor
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.costs import weight_bytes
 from ropewalk.model.decoder.decoder import Decoder
+from ropewalk.model.decoder.products import multiplying
 from ropewalk.model.progress import Steps, finished
 from ropewalk.model.readings.thumbnails import atlas_steps
 from ropewalk.model.readings.tiles import AT_ONCE, read_head, refine_steps
@@ -166,9 +167,23 @@ def decoding(path: str | None, steps: int, times: int) -> Numbers:
     model = subject(path, PROMPT + steps)
     start = capture(model, prompt(model.config, PROMPT), logits="last")
     generate(model, start, 2)
-    taken = statistics.median(seconds_of(lambda: generate(model, start, steps)) for _ in range(times))
+    weights = list(model.parameters())  # a tied matrix once
+
+    def read_once() -> None:
+        with torch.no_grad():
+            for weight in weights:
+                weight.sum()
+
+    taken, summed = alternating([lambda: generate(model, start, steps), read_once], times)
     bandwidth, read = copy_bandwidth(), weight_bytes(model.config, "float32")
-    return {"tokens_a_second": steps / taken, "weights": read, "bandwidth": bandwidth, "limit": bandwidth / read}
+    return {
+        "tokens_a_second": steps / taken,
+        "weights": read,
+        "bandwidth": bandwidth,
+        "limit": bandwidth / read,
+        "sum": summed,
+        "step": taken / steps,
+    }
 
 
 def generate(model: Decoder, trace: Trace, steps: int) -> Trace:
@@ -196,7 +211,7 @@ def many_runs(path: str | None, runs: int) -> Numbers:
 
 
 def _plain(model: Decoder, ids: Tensor) -> Tensor:
-    with torch.no_grad():
+    with multiplying(model.products):
         logits: Tensor = model(ids, last_only=True)
     return logits
 

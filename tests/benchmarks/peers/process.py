@@ -18,6 +18,8 @@ ROOT = str(Path(__file__).resolve().parents[3])
 EXACT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
 """Have the C library return what is freed, or resident memory would say what was needed before, not now."""
 
+WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "10000", "OPENBLAS_THREAD_TIMEOUT": "14"}
+"""As the window has its engine wait (``app.waiting``)."""
 Numbers = dict[str, Any]
 
 
@@ -33,8 +35,8 @@ class Measuring:
     def __init__(self, exact_memory: bool = False) -> None:
         self._errors = tempfile.TemporaryFile(mode="w+")  # noqa: SIM115 - closed when the process is
         environment = {
-            "OMP_WAIT_POLICY": "passive",  # as the window has it
             **os.environ,
+            **WAITING,
             **(EXACT_MEMORY if exact_memory else {}),
             "PYTHONPATH": ROOT,
             "HF_HUB_OFFLINE": "1",

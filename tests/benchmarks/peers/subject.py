@@ -12,10 +12,12 @@ import torch
 from torch import Tensor
 
 from ropewalk.model.checkpoints import open_checkpoint
+from ropewalk.model.decoder import product_choice
 from ropewalk.model.decoder.cache import Rows
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.known_configs import KNOWN
+from ropewalk.model.progress import finished
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, capture
 
@@ -32,13 +34,19 @@ def subject(path: str | None, tokens: int) -> Decoder:
 
 @lru_cache(1)
 def _opened(path: str) -> Decoder:
-    return open_checkpoint(path).model.pack()
+    return _settled(open_checkpoint(path).model.pack())
 
 
 @lru_cache(1)
 def _random(positions: int) -> Decoder:
     """One is made for all measurements of a process."""
-    return Decoder(SMOLLM2.changed(max_position=positions)).eval().pack()
+    return _settled(Decoder(SMOLLM2.changed(max_position=positions)).eval().pack())
+
+
+def _settled(model: Decoder) -> Decoder:
+    """Multiplying by what is quickest here, or by what ``ROPEWALK_PRODUCTS`` names."""
+    finished(product_choice.settle_steps(model))
+    return model
 
 
 def prompt(config: ModelConfig, tokens: int) -> Tensor:

@@ -106,10 +106,11 @@ def quick_tasks() -> list[Task]:
         _heads(512, 3),
         _decoding(16, 1, 4),
         _generate(16, 1, 6),
+        _beside_sdpa(128, 3, 2),
         _eager(128, 1, 2),
         _eager(512, 1, 4),
         _prefill_memory(512, 7),
-        _transformer_lens(128, 12),
+        _transformer_lens(128, 10),
         _bertviz(128, 10),
         _survey(32, 4, 1, 1),
     ]
@@ -120,6 +121,7 @@ def full_tasks(path: str | None) -> list[Task]:
     eager_sizes = [tokens for tokens in SIZES if tokens <= EAGER_UP_TO]
     return [
         *(_prefill(tokens, 5 if tokens < 2048 else 3 if tokens < 8192 else 1, 6) for tokens in SIZES),
+        *(_beside_sdpa(tokens, 7 if tokens < 2048 else 3, 20) for tokens in eager_sizes),
         *(_pictures(tokens, 3, 5) for tokens in PICTURE_SIZES),
         _heads(512, 3),
         _heads(2048, 8),
@@ -142,6 +144,12 @@ def _prefill(tokens: int, times: int, seconds: float) -> Task:
     options = {"tokens": tokens, "times": times}
     what, read = f"Prefill of {tokens:,} tokens", partial(figures.prefill, tokens)
     return Task("prefill", what, seconds, read, section=figures.PREFILL, options=options)
+
+
+def _beside_sdpa(tokens: int, times: int, seconds: float) -> Task:
+    options = {"tokens": tokens, "times": times}
+    what, read = f"Prefill of {tokens:,} tokens beside transformers", partial(figures.beside_sdpa, tokens)
+    return Task("capture_beside_sdpa", what, seconds, read, section=figures.PREFILL, options=options)
 
 
 def _pictures(tokens: int, times: int, seconds: float) -> Task:

@@ -5,6 +5,7 @@ They are an extra of the project (``bench``); where one is not installed, or fai
 
 from __future__ import annotations
 
+import statistics
 import tempfile
 from typing import Any
 
@@ -15,7 +16,7 @@ from ropewalk.model.checkpoints.families.weight_maps import LLAMA
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.errors import ConfigError
 from ropewalk.model.runs.trace import capture
-from tests.benchmarks.peers.meters import PeakMemory, alternating, seconds_of
+from tests.benchmarks.peers.meters import PeakMemory, alternating, in_turn, processor, seconds_of
 from tests.benchmarks.peers.ours import PROMPT, WARM_UP, Numbers, generate
 from tests.benchmarks.peers.subject import prompt, subject
 
@@ -147,6 +148,23 @@ def bertviz(path: str | None, tokens: int) -> Numbers:
     return found
 
 
+def capture_beside_sdpa(path: str | None, tokens: int, times: int) -> Numbers:
+    """Seconds of transformers' plain SDPA forward and of our capture, in turn; the median of the turns' ratios."""
+    model = subject(path, tokens)
+    peer, ids = llama_of(model, "sdpa"), prompt(model.config, tokens)
+
+    def theirs() -> None:
+        with torch.no_grad():
+            peer(ids, logits_to_keep=1)
+
+    works = [theirs, lambda: capture(model, ids, logits="last")]
+    in_turn(works, 1)
+    plain, captured = in_turn(works, times)
+    ratio = statistics.median(ours / peers for peers, ours in zip(plain, captured, strict=True))
+    seconds = {"theirs": statistics.median(plain), "ours": statistics.median(captured), "ratio": ratio}
+    return {**seconds, "processor": processor(), "products": str(model.products)}
+
+
 def decoding_beside_generate(path: str | None, steps: int, times: int) -> Numbers:
     """Tokens a second of transformers' ``generate`` with its cache, and ours in turn with it."""
     model = subject(path, PROMPT + steps)
@@ -164,7 +182,7 @@ def decoding_beside_generate(path: str | None, steps: int, times: int) -> Number
     one, many, ours = alternating(
         [lambda: theirs(1), lambda: theirs(steps + 1), lambda: generate(model, start, steps)], times
     )
-    return {"theirs": steps / (many - one), "ours": steps / ours}
+    return {"theirs": steps / (many - one), "ours": steps / ours, "processor": processor()}
 
 
 def agreement(path: str | None, tokens: int) -> Numbers:
