@@ -11,10 +11,15 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from ropewalk.model.errors import ShapeError, TraceError
 from ropewalk.model.progress import Progress, Steps, Watch
+
+Array = npt.NDArray[np.float32]
 
 SMALLEST_ROOM = 64
 GROWTH = 8
@@ -35,6 +40,7 @@ class _Buffer:
         self.storage = storage
         self.used = used
         self.number = next(_numbers)
+        self._arrays: tuple[Tensor, Array] | None = None
         self._larger: Tensor | None = None
         """Where the rows are moving to while this one fills up, and how many have been."""
         self._moved = 0
@@ -48,6 +54,13 @@ class _Buffer:
     def room(self) -> int:
         """Rows that can still be appended."""
         return self.capacity - self.used
+
+    @property
+    def array(self) -> Array:
+        """The storage of a batch of one as numpy sees it, [heads, capacity, …]."""
+        if self._arrays is None or self._arrays[0] is not self.storage:
+            self._arrays = self.storage, self.storage[0].numpy()
+        return self._arrays[1]
 
     @property
     def row_bytes(self) -> int:
@@ -148,6 +161,20 @@ class Rows:
         buffer.storage.narrow(2, self.length, count).copy_(new.detach())
         buffer.used = end
         return Rows(buffer, end)
+
+    @property
+    def array(self) -> Array:
+        """[heads, length, …] of a batch of one in float32 on the CPU, a view."""
+        return self._buffer.array[:, : self.length]
+
+    def with_row(self, row: Array) -> Rows:
+        """What :meth:`appended` gives for one row [heads, …] of a batch of one; quicker, and checked by nobody."""
+        buffer = self._buffer
+        if self.is_copied_to_grow:
+            return self.appended(torch.from_numpy(row)[None, :, None])
+        buffer.array[:, self.length] = row
+        buffer.used = self.length + 1
+        return Rows(buffer, self.length + 1)
 
     @property
     def is_behind(self) -> bool:
@@ -257,6 +284,22 @@ class KvCache:
             keys, values = keys.appended(key), values.appended(value)
         self.keys[layer], self.values[layer] = keys, values
         return keys.tensor, values.tensor
+
+    def append_row(self, layer: int, key: Array, value: Array) -> tuple[Array, Array]:
+        """Do what :meth:`append` does with one row [Hkv, Dh] of a batch of one; K and V [Hkv, S, Dh]."""
+        keys, values = self.keys[layer], self.values[layer]
+        if keys is None or values is None or keys.length != self.length:
+            self.append(layer, torch.from_numpy(key)[None, :, None], torch.from_numpy(value)[None, :, None])
+            keys, values = self.keys[layer], self.values[layer]
+            assert keys is not None
+            assert values is not None
+        else:
+            keys, values = keys.with_row(key), values.with_row(value)
+            self.keys[layer], self.values[layer] = keys, values
+        return keys.array, values.array
+
+    def note_row(self, layer: int, query: Array, lse: Array) -> None:
+        """Told what :meth:`note` is of one row of a batch of one: Q' [H, Dh] and lse [H]."""
 
     def note(self, layer: int, query: Tensor, lse: Tensor) -> None:
         """Told what attention used beside K and V: Q' [B, H, T, Dh] and lse [B, H, T]. This cache lets it go."""

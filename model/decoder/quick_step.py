@@ -63,6 +63,7 @@ class QuickStep:
         self.call, self.plan = call, plan
         self.heads, self.kv_heads, self.width = c.heads, c.kv_heads, c.head_width
         self.windows = [c.window_of(layer) for layer in range(c.layers)]
+        self.few_keys = FEW_PRODUCTS // (c.heads // c.kv_heads * c.head_width)
         self.scale, self.eps = c.scale, c.norm_eps
         self.activate: Callable[[Tensor], Tensor] = ACTIVATIONS[c.activation]
         self.turns: list[Turn | None] = []
@@ -112,19 +113,20 @@ class QuickStep:
     def _attend(self, layer: int) -> None:
         """Blend the values of all heads; appends to the cache."""
         assert self.call.cache is not None
-        turned = self._turned(self.turns[layer])  # [H + Hkv, Dh]
-        tensor = torch.from_numpy(turned)[None, :, None]
-        q, k = tensor[:, : self.heads], tensor[:, self.heads :]
-        keys, values = self.call.cache.append(layer, k, self.plan.vectors.value)
+        turned, v = self._turned(self.turns[layer]), self.plan.vectors  # [H + Hkv, Dh]
+        q = turned[: self.heads]
+        keys, values = self.call.cache.append_row(layer, turned[self.heads :], v.value)
         window = self.windows[layer]
-        if window is not None and window < keys.shape[2]:
-            keys, values = keys[:, :, -window:], values[:, :, -window:]
-        if turned.size // (self.heads + self.kv_heads) * self.heads // self.kv_heads * keys.shape[2] <= FEW_PRODUCTS:
-            lse = self._blend(turned[: self.heads], keys[0].numpy(), values[0].numpy())
+        if window is not None and window < keys.shape[1]:
+            keys, values = keys[:, -window:], values[:, -window:]
+        if keys.shape[1] <= self.few_keys:
+            lse = self._blend(q, keys, values)
         else:
-            out, lse = fused_kernel(q, keys, values, scale=self.scale)
-            np.copyto(self.plan.vectors.blended, out.view(-1).numpy())
-        self.call.cache.note(layer, q, lse)
+            tensors = torch.from_numpy(q)[None, :, None], torch.from_numpy(keys)[None], torch.from_numpy(values)[None]
+            out, found = fused_kernel(*tensors, scale=self.scale)
+            np.copyto(v.blended, out.view(-1).numpy())
+            lse = found.view(-1).numpy()
+        self.call.cache.note_row(layer, q, lse)
 
     def _turned(self, turn: Turn | None) -> Array:
         """Q and K of all heads [H + Hkv, Dh], rotated."""
@@ -137,15 +139,16 @@ class QuickStep:
         turned += planes[partners] * sin
         return turned.reshape(joined.shape)
 
-    def _blend(self, query: Array, keys: Array, values: Array) -> Tensor:
-        """Write the blended values; log-sum-exp [1, H, 1] of q [H, Dh] against K [Hkv, S, Dh]."""
+    def _blend(self, query: Array, keys: Array, values: Array) -> Array:
+        """Write the blended values; log-sum-exp [H] of q [H, Dh] against K [Hkv, S, Dh]."""
         grouped: Array = (query * np.float32(self.scale)).reshape(self.kv_heads, -1, self.width)  # [Hkv, G, Dh]
         scores: Array = grouped @ keys.transpose(0, 2, 1)  # [Hkv, G, S]
         most = scores.max(-1, keepdims=True)
         weights = np.exp(np.subtract(scores, most, out=scores), out=scores)
         total = weights.sum(-1, keepdims=True)
         np.divide(weights @ values, total, out=self.plan.vectors.grouped)
-        return torch.from_numpy((most + np.log(total)).reshape(1, -1, 1))
+        lse: Array = (most + np.log(total)).reshape(-1)
+        return lse
 
 
 def _turn(config: ModelConfig, layer: int, rotation: tuple[Tensor, Tensor]) -> Turn:
@@ -181,7 +184,7 @@ class _Vectors:
         self.normed = np.empty(c.width, np.float32)
         self.joined = np.empty(turning + c.kv_heads * c.head_width, np.float32)
         self.turning = self.joined[:turning].reshape(-1, c.head_width)  # [H + Hkv, Dh]
-        self.value = torch.from_numpy(self.joined[turning:]).view(1, c.kv_heads, 1, c.head_width)
+        self.value = self.joined[turning:].reshape(c.kv_heads, c.head_width)
         self.blended = np.empty(c.heads * c.head_width, np.float32)
         self.grouped = self.blended.reshape(c.kv_heads, -1, c.head_width)  # [Hkv, G, Dh]
         self.bent = np.empty((2, c.mlp_width), np.float32)

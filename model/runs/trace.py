@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.model.decoder.attention import Call
-from ropewalk.model.decoder.cache import KvCache, Rows, grow_ahead
+from ropewalk.model.decoder.cache import Array, KvCache, Rows, grow_ahead
 from ropewalk.model.decoder.config import Branch, ModelConfig
 from ropewalk.model.decoder.decoder import Decoder, counted_positions
 from ropewalk.model.decoder.hooks import capture as recording
@@ -498,6 +498,7 @@ class _Store(KvCache):
         self.queries: list[Rows | None] = [None] * layers
         self.lse: list[Rows | None] = [None] * layers
         self._noted: list[tuple[int, Tensor, Tensor]] = []
+        self._rows: list[tuple[int, Array, Array]] = []
 
     @classmethod
     def going_on(cls, trace: Trace) -> _Store:
@@ -524,8 +525,18 @@ class _Store(KvCache):
         else:
             self._keep(layer, query, lse)
 
+    def note_row(self, layer: int, query: Array, lse: Array) -> None:
+        """Keep Q' [H, Dh] and lse [H] of one row of a batch of one when :meth:`settle` comes."""
+        self._rows.append((layer, query, lse))
+
     def settle(self) -> None:
         """Keep what was noted of one row: all layers in one go, which is quicker than each between two matrices."""
+        for layer, *row in self._rows:
+            for kept, new in zip((self.queries, self.lse), row, strict=True):
+                rows = kept[layer]
+                assert rows is not None
+                kept[layer] = rows.with_row(new)
+        self._rows.clear()
         for layer, query, lse in self._noted:
             self._keep(layer, query, lse)
         self._noted.clear()
@@ -567,8 +578,7 @@ class _Maker:
     def run_layer(self, layer: int, x: Tensor, call: Call) -> Tensor:
         """Run one block, [B, T, D] in and out. Interventions are on only meanwhile: another job may run between two."""
         if self.quick is not None:
-            with multiplying(self.products):
-                return self.quick.run_layer(layer, x)
+            return self.quick.run_layer(layer, x)
         with self._changed(layer):
             after: Tensor = self.model.block(layer)(x, call)
         return after
