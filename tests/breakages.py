@@ -120,6 +120,8 @@ panel = of(
 patterns = of("model/readings/patterns.py", "model/readings/test_patterns")
 progress = of("app/lessons/progress.py", "app/lessons/test_progress")
 quick_step = of("model/decoder/quick_step.py", "model/decoder/test_quick_step")
+products = of("model/decoder/products.py", "model/decoder/test_products")
+choice = of("model/decoder/product_choice.py", "model/decoder/test_products")
 reducer = of("model/readings/reducer.py", "model/readings/test_tiles")
 rope = of("model/decoder/rope.py", *ROPE)
 scores = of("model/decoder/scores.py", *ATTENTION)
@@ -282,8 +284,23 @@ BREAKAGES = (
         "model/decoder/test_decoder",
         "model/checkpoints/test_parity",
     ),
-    quick_step(
-        "a quick step sees all before the window", "keys[:, :, -window:], values[:, :, -window:]", "keys, values"
+    quick_step("a quick step sees all before the window", "keys[:, -window:], values[:, -window:]", "keys, values"),
+    products("oneDNN adds instead of multiplying", '*up, "mul")', '*up, "add")'),
+    products("a product goes to a library under gradients", "or torch.is_grad_enabled() or", "or"),
+    products("half precision goes to a library", "one.dtype is torch.float32 and ", ""),
+    products("a few rows are multiplied as many", "if rows < MANY_ROWS else", "if rows < 0 else"),
+    choice(
+        "nobody asks whether a step is right",
+        "    if len(x) == 1:\n        out = ",
+        "    if len(x) < 1:\n        out = ",
+    ),
+    choice("a library that is wrong is timed", "            if all(is_right", "            if True or all(is_right"),
+    choice("what torch was measured with does not matter", "torch.__version__, np", "np"),
+    choice("a library takes torch's place for nothing", "WORTH = 0.95", "WORTH = 1.0"),
+    of("model/runs/trace.py", "model/decoder/test_products")(
+        "a decode step forgets what its run multiplied by",
+        "trace.interventions, trace.products, kept",
+        "trace.interventions, model.products, kept",
     ),
     quick_step("a quick step turns the other way", "np.stack((-sin, sin), axis)", "np.stack((sin, -sin), axis)"),
     intervening("an intervention stays in the model", "block.attn.rule = kept", "block.attn.rule"),
