@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from numpy.typing import NDArray
 from PySide6.QtCore import QObject
 
 from ropewalk.app.engine.connection import Connection
@@ -29,19 +27,18 @@ class LatePacking(Packing):
         """Make bytes of a value."""
         return super().pack(value) if isinstance(value, Greeting) else packing().pack(value)
 
-    def unpack(self, type: str, data: bytes, arrays: Sequence[NDArray[Any]]) -> Any:  # noqa: A002
-        """Make the value again."""
-        if type == Greeting.__name__:
-            return super().unpack(type, data, arrays)
-        return packing().unpack(type, data, arrays)
+    def unpack_reply(self, packed: Packed, asked: Any, kind: str) -> Any:
+        """Make what came for a request again."""
+        late = kind != "hello"
+        return packing().unpack_reply(packed, asked, kind) if late else super().unpack_reply(packed, asked, kind)
 
 
 @cache
 def packing() -> Packing:
     """All that passes."""
-    from ropewalk.app.passing import PASSING
+    from ropewalk.app.passing import PASSING, reply_to
 
-    return Packing(PASSING)
+    return Packing(PASSING, reply_to)
 
 
 def new_session(settings: SettingsStore | None = None, engine: str | None = None) -> Session:

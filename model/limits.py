@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from itertools import count
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -59,10 +60,33 @@ LIMITS: Final[Mapping[str, Limit]] = MappingProxyType(
 )
 """By reader; weights are read under the budget of memory instead, and may take any time."""
 
+NOT_A_FILE: Final = "it is a device or a pipe, not a file"
+HANDED_OVER: Final = frozenset(map(Path, ("/dev/stdin", "/dev/fd", "/proc/self/fd")))
+"""What a shell has open for a command lies there, or is it."""
+
 _NUMBERS: Final = count(1)
 _LOCK: Final = threading.Lock()
 _BEFORE: Final[list[Any]] = []
 """What SIGHUP did to this process before each thing that is being read."""
+
+
+def regular(path: Path, *, piped: bool = False) -> Path:
+    """The path, unless something is there that would be waited for: a pipe, a socket or a device.
+
+    Parameters
+    ----------
+    piped
+        Whether a pipe may be read that a shell hands over, as by ``<(…)``.
+
+    Raises
+    ------
+    OSError
+        With a clause that says what it is.
+    """
+    is_other = path.exists() and not (path.is_file() or path.is_dir())
+    if is_other and not (piped and HANDED_OVER & {path, path.parent}):
+        raise OSError(NOT_A_FILE)
+    return path
 
 
 @contextmanager

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from ropewalk.model.limits import NOT_A_FILE
+
 UNFINISHED = ".*.part"
 """What files are called while they are written."""
 
@@ -34,7 +36,7 @@ def obstacle(path: Path) -> str:
     if path.is_dir():
         return "it is a folder; give a file name"
     if path.exists() and not path.is_file():
-        return "it is a device or a pipe, not a file"
+        return NOT_A_FILE
     if not path.absolute().parent.is_dir():
         return f"there is no folder {path.absolute().parent}"
     return ""

@@ -570,6 +570,9 @@ BREAKAGES = (
     ),
     packing("an array is taken for another dtype", "if array.dtype != dtype:", "if array.dtype.kind != dtype.kind:"),
     packing("an array is sent once for every place", "place = self._places.get(id(array))", "place = None"),
+    of("app/passing.py", "app/test_passing")(
+        "a part may be what the whole is", 'REPLIES if kind == "done" else PARTS', "REPLIES"
+    ),
     packing("a missing field is taken for its default", "whole=True", "whole=False"),
     packing(
         "half a pair of surrogates is replaced",

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from ropewalk.app.session.session import Session
 
 
+MOST_DROPPED = 1000
+"""Paths that are looked at: a series of surveys has no more, and looking holds up the window."""
+
+
 class MainWindow(PanelWindow):
     """Everything on one screen, and everything that can be done with it.
 
@@ -38,9 +42,9 @@ class MainWindow(PanelWindow):
         self.closing.connect(self.files.close_down)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take a file or a folder of this machine, or the folders of a series of surveys."""
-        paths = _all_dropped(event.mimeData())
-        if _dropped(event.mimeData()) or (paths and all(map(holds_surveys, paths))):
+        """Take a file or a folder of this machine, the folders of a series of surveys, or far too many to look at."""
+        many, paths = _dropped(event.mimeData())
+        if many or len(paths) == 1 or (paths and all(map(holds_surveys, paths))):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
@@ -48,16 +52,17 @@ class MainWindow(PanelWindow):
 
         A LoRA adapter is proposed for the model that is open.
         """
-        paths = _all_dropped(event.mimeData())
-        if paths and all(map(holds_surveys, paths)):
-            event.acceptProposedAction()
-            self.open_survey(*paths)
-            return
-        path = _dropped(event.mimeData())
-        if not path:
+        many, paths = _dropped(event.mimeData())
+        is_survey = bool(paths) and all(map(holds_surveys, paths))
+        if not (many or is_survey or len(paths) == 1):
             return
         event.acceptProposedAction()
-        if path.endswith(SUFFIX):
+        if many:
+            series = f"the folders of a series of surveys, of which there are at most {MOST_DROPPED:,}"
+            self.failure.show_message(f"{many:,} files were dropped; drop one, or {series}.", "")
+        elif is_survey:
+            self.open_survey(*paths)
+        elif (path := paths[0]).endswith(SUFFIX):
             self.files.sessions.open(path)
         elif path.endswith(".toml"):
             self.reveal("lesson")
@@ -71,12 +76,7 @@ class MainWindow(PanelWindow):
             self.choose_checkpoint(path, at_once=True)
 
 
-def _dropped(data: QMimeData) -> str:
-    """The one local path that is being dropped; empty when it is something else."""
-    paths = _all_dropped(data)
-    return paths[0] if len(paths) == 1 else ""
-
-
-def _all_dropped(data: QMimeData) -> list[str]:
-    """The local paths that are being dropped."""
-    return [url.toLocalFile() for url in data.urls()]
+def _dropped(data: QMimeData) -> tuple[int, list[str]]:
+    """The local paths that are being dropped; in their place their number, where that is too many to look at."""
+    lines = data.data("text/uri-list").count(b"\n")
+    return (lines, []) if lines > MOST_DROPPED else (0, [url.toLocalFile() for url in data.urls()])

@@ -17,6 +17,7 @@ from ropewalk.model.decoder.interventions import Intervention
 from ropewalk.model.decoder.rope_scaling import rule_named, scaling_for
 from ropewalk.model.engine.interface import ModelHandle
 from ropewalk.model.errors import ChatError, RopewalkError
+from ropewalk.model.limits import regular
 from ropewalk.model.readings.records import Run
 from ropewalk.model.tokens.prompt import Prompt
 
@@ -54,7 +55,7 @@ def prompt_text(typed: str) -> str:
 def _read(place: str) -> bytes:
     """What is in a file, or in standard input; no more than anybody could run."""
     if place:
-        with Path(place).open("rb") as file:
+        with regular(Path(place), piped=True).open("rb") as file:
             data = file.read(LARGEST + 1)
     elif sys.stdin is None:
         raise OSError("it is closed")

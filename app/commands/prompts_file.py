@@ -8,6 +8,7 @@ from pathlib import Path
 from ropewalk.model.codec import CodecError, from_plain, read_json, stored
 from ropewalk.model.engine.interface import ModelHandle
 from ropewalk.model.errors import ChatError, PromptError, RopewalkError
+from ropewalk.model.limits import regular
 from ropewalk.model.tokens.prompt import Prompt
 
 LARGEST = 1 << 26
@@ -73,7 +74,7 @@ def read_prompts(path: Path) -> tuple[tuple[int, PromptLine], ...]:
     try:
         if path.stat().st_size > LARGEST:
             raise RopewalkError(f"{path} has {path.stat().st_size:,} bytes, too many for a file of prompts.")
-        lines = path.read_text(encoding="utf-8-sig").split("\n")
+        lines = regular(path, piped=True).read_text(encoding="utf-8-sig").split("\n")
     except OSError as error:
         raise RopewalkError(f"{path} cannot be read: {error.strerror or error}.") from error
     except UnicodeDecodeError as error:

@@ -86,19 +86,19 @@ ConnectBy: TypeAlias = Callable[[QObject, str], "Connection"]
 
 
 class Reply:
-    """Something that came back for a request: read, or refused, once."""
+    """Something that came back for what was ``asked``: read, or refused, once."""
 
-    def __init__(self, connection: Connection, message: Message) -> None:
+    def __init__(self, connection: Connection, message: Message, asked: Any = None) -> None:
         self._connection = connection
         self._message = message
+        self._asked = asked
         self.kind: Kind = message.kind
 
     def value(self) -> Any:
         """What it says, or a :class:`Failure` where there is no result."""
         self._connection.acknowledge(self._message)
         try:
-            packed = self._message.packed
-            return self._connection.packing.unpack(packed.type, packed.data, packed.arrays)
+            return self._connection.packing.unpack_reply(self._message.packed, self._asked, self.kind)
         except RopewalkError as error:
             return self._connection.distrust(error)
 
@@ -302,7 +302,6 @@ class Connection(QObject):
         if message.kind == "hello":
             self._on_greeting(Reply(self, message).value())
             return
-        reply = Reply(self, message)
         if message.kind in ("progress", "part"):
             waiting = self._waiting.get(message.id)
         elif message.kind in ("done", "failed"):
@@ -316,7 +315,7 @@ class Connection(QObject):
             self.acknowledge(message)
         else:
             waiting.begun, waiting.paused = True, waiting.begun
-            waiting.heard(reply)
+            waiting.heard(Reply(self, message, waiting.request))
         self.go_if_unused()
 
     def distrust(self, error: RopewalkError) -> Ended:

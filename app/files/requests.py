@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 from ropewalk.app.files.frames import Frames
 from ropewalk.app.files.provenance import Provenance
@@ -153,9 +153,3 @@ class ReadShelf:
 
 Writing: TypeAlias = EncodePng | WriteSvg | WriteBytes | EncodeAnimation | WriteNumbers
 Request: TypeAlias = Writing | FinishSvg | SaveSession | FindCheckpoint | ReadSession | ReadLesson | ReadShelf
-
-
-PASSING: Final = (
-    *(EncodePng, WriteSvg, WriteBytes, EncodeAnimation, WriteNumbers, SaveSession),
-    *(FinishSvg, FindCheckpoint, Found, ReadSession, ReadLesson, ReadShelf),
-)

@@ -12,6 +12,7 @@ from ropewalk.app.settings import sampling_refusal
 from ropewalk.model.codec import CodecError, from_plain, read_json, stored, to_json, to_plain
 from ropewalk.model.decoder.interventions import MOST_INTERVENTIONS, Intervention
 from ropewalk.model.errors import RopewalkError
+from ropewalk.model.limits import regular
 from ropewalk.model.options import Option
 from ropewalk.model.readings.records import Sampling
 from ropewalk.model.whole_file import whole_file
@@ -148,7 +149,7 @@ def read_session(path: Path) -> SavedSession:
     try:
         if path.stat().st_size > LARGEST:
             raise SessionFileError(f"{path.name} has {path.stat().st_size:,} bytes, too many for a session.")
-        data = read_json(path.read_bytes())
+        data = read_json(regular(path).read_bytes())
     except OSError as error:
         raise SessionFileError(f"{path} cannot be read: {error.strerror or error}.") from error
     except CodecError as error:

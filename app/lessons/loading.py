@@ -9,6 +9,7 @@ from ropewalk.app.lessons.reader import read_lesson
 from ropewalk.app.lessons.shelf import Shelf
 from ropewalk.app.lessons.table import LessonFileError
 from ropewalk.model.errors import LessonError
+from ropewalk.model.limits import regular
 from ropewalk.model.progress import Partial, Progress, Steps
 from ropewalk.resources import resource
 
@@ -28,7 +29,7 @@ def load_lesson(path: Path) -> Lesson:
     try:
         if path.stat().st_size > LARGEST:
             raise LessonError(f"{path.name} has {path.stat().st_size:,} bytes, too many for a lesson.")
-        source = path.read_text(encoding="utf-8")
+        source = regular(path, piped=True).read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         line = path.read_bytes()[: error.start].count(b"\n") + 1
         raise LessonFileError(line, "this is not UTF-8 text.", path.name) from error

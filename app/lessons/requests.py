@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Final
 
 from ropewalk.app.lessons.plan import Lesson
 from ropewalk.model.engine.requests import RunInView
@@ -39,6 +38,3 @@ class FillCheck:
     runs: int
     check: str
     seed: int
-
-
-PASSING: Final = (OpenRuns, FillStep, FillCheck)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
-
-from ropewalk.app.models.folders import Folder
 
 
 @dataclass(frozen=True)
@@ -25,6 +22,3 @@ class ListFolder:
     """What lies in a folder, an empty path being the home folder → ``Folder``."""
 
     path: str
-
-
-PASSING: Final = (ListModels, DownloadModel, ListFolder, Folder)

@@ -7,7 +7,7 @@ of types, by the structs of ``model.codec``. Nothing here can run what it reads.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache, partial
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ropewalk.model.codec import LIMIT, PLAIN, UNIONS, CodecError, Forms, Names, short
-from ropewalk.model.errors import RopewalkError
+from ropewalk.model.errors import RopewalkError, quoted
 from ropewalk.model.readings.records import TokenText, TokenTexts
 
 SURROGATES: Final = 1
@@ -62,9 +62,12 @@ class Packing:
     ----------
     types
         Dataclasses, plain types, tuples and unions of them. Dataclasses that only stand in others need not be named.
+    reply_to
+        The type of what may come for a request, and as which kind of message; where it is not given, any.
     """
 
-    def __init__(self, types: Iterable[Any]) -> None:
+    def __init__(self, types: Iterable[Any], reply_to: Callable[[Any, str], Any] = lambda asked, kind: object) -> None:
+        self._reply_to = reply_to
         self._types: dict[str, Any] = {}
         instead: dict[Any, Any] = {Sequence[TokenText]: TokenTexts}
         for kind in _members(types):
@@ -124,6 +127,19 @@ class Packing:
             raise PackingError(f"{type or None} cannot be read: {error.sentence}", error.details) from error
         except Exception as error:  # whatever a dataclass makes of values that are not its own
             raise PackingError(f"{type or None} cannot be read: {error}.") from error
+
+    def unpack_reply(self, packed: Packed, asked: Any, kind: str) -> Any:
+        """Make what came for a request again.
+
+        Raises
+        ------
+        PackingError
+            As of :meth:`unpack`, and for what no such request is answered with.
+        """
+        value = self.unpack(packed.type, packed.data, packed.arrays)
+        if not any(_fits(one, value) for one in _members([self._reply_to(asked, kind)])):
+            raise PackingError(f"{packed.type or None} came in reply to {quoted(str(asked))}.")
+        return value
 
 
 def _members(types: Iterable[Any]) -> Iterable[Any]:

@@ -1,62 +1,74 @@
-"""The types of what is asked of the engine and given back."""
+"""What may be asked of the engine, and the type of what comes back for it."""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from ropewalk.model.decoder.interventions import Intervention
+from ropewalk.model.engine import questions, requests
 from ropewalk.model.engine.interface import CheckpointOutline
-from ropewalk.model.engine.questions import QUESTIONS
-from ropewalk.model.engine.requests import (
-    AnswerQuestion,
-    Attach,
-    Attached,
-    CompareSurveys,
-    CountTokens,
-    Decode,
-    Failure,
-    FetchTrace,
-    Fingerprint,
-    Greeting,
-    GrownRun,
-    ListStatistics,
-    MadeRun,
-    MadeTrace,
-    MeasureProducts,
-    OpenedModel,
-    OpenedSurveyFolder,
-    OpenModel,
-    OpenSurvey,
-    OpenToy,
-    OpenTrace,
-    OutlineCheckpoint,
-    PutToken,
-    ReadNumbers,
-    ReadSeries,
-    ReadSurveyHead,
-    RunPrompt,
-    RunSurvey,
-    Tidy,
-)
 from ropewalk.model.ledger.ledger import ShapeLedger
-from ropewalk.model.progress import Progress
 from ropewalk.model.readings import records
-from ropewalk.model.survey.records import SeriesOverview, SurveyDifference, SurveyedStatistic, SurveyHead
+from ropewalk.model.survey import records as surveys
 
-PASSING: Final = (
-    *(OpenModel, OpenToy, OutlineCheckpoint, RunPrompt, Decode, PutToken, AnswerQuestion, ReadNumbers, FetchTrace),
-    *(OpenTrace, Attach, CountTokens, MeasureProducts, Tidy, *QUESTIONS),
-    *(Greeting, Failure, Progress, OpenedModel, CheckpointOutline, MadeRun, GrownRun, records.HeadNumbers),
-    *(records.HeadPicture, records.HeadPatch, records.HeadAtlas, records.AtlasPart, records.RowReading),
-    *(records.RepeatScores, records.StrongWeights, records.ScoreChanges, records.BoardReading),
-    *(records.CellReading, records.PlaneReading, records.CacheReading, records.NextTokenReading),
-    *(tuple[ShapeLedger, ShapeLedger | None], records.ConsistencyCheck, records.Arithmetic, records.HeadNeeds),
-    *(records.DirectAttribution, tuple[records.RopeRule, ...], Intervention, records.Routing),
-    *(records.WalkReading, MadeTrace, Attached),
-    *(records.LogitLens,),
-    *(records.HeadDifference, records.NextTokenDifference, tuple[records.RandomLayer, ...], bytes, int, None),
-    records.TrainingHistory,
-    *(OpenSurvey, OpenedSurveyFolder, ReadSurveyHead, SurveyHead, CompareSurveys, SurveyDifference, ReadSeries),
-    *(SeriesOverview, ListStatistics, tuple[SurveyedStatistic, ...], RunSurvey, Fingerprint),
-)
-"""The types of what is asked and given back."""
+REPLIES: Final[Mapping[type[Any], Any]] = {
+    requests.OpenModel: requests.OpenedModel,
+    requests.OpenToy: requests.OpenedModel,
+    requests.OutlineCheckpoint: CheckpointOutline,
+    requests.RunPrompt: requests.MadeRun,
+    requests.OpenTrace: requests.MadeTrace,
+    requests.Attach: requests.Attached,
+    requests.Decode: requests.GrownRun,
+    requests.PutToken: requests.GrownRun,
+    requests.ReadNumbers: records.HeadNumbers,
+    requests.FetchTrace: int,
+    requests.CountTokens: int,
+    requests.Fingerprint: str,
+    requests.MeasureProducts: str,
+    requests.Tidy: None,
+    requests.OpenSurvey: requests.OpenedSurveyFolder,
+    requests.ReadSurveyHead: surveys.SurveyHead,
+    requests.CompareSurveys: surveys.SurveyDifference,
+    requests.ReadSeries: surveys.SeriesOverview,
+    requests.ListStatistics: tuple[surveys.SurveyedStatistic, ...],
+    requests.RunSurvey: int,
+    questions.AskHead: records.HeadPicture,
+    questions.AskRefined: records.HeadPicture,
+    questions.AskStrongWeights: records.StrongWeights,
+    questions.AskAtlas: records.HeadAtlas,
+    questions.AskRepeats: records.RepeatScores,
+    questions.AskScoreChanges: records.ScoreChanges | None,
+    questions.AskBoard: records.BoardReading,
+    questions.AskRefinedBoard: records.BoardReading,
+    questions.AskRow: records.RowReading,
+    questions.AskCell: records.CellReading,
+    questions.AskPlanes: records.PlaneReading,
+    questions.AskCache: records.CacheReading,
+    questions.AskNextToken: records.NextTokenReading,
+    questions.AskNextTokenUnder: records.NextTokenReading,
+    questions.AskLedger: tuple[ShapeLedger, ShapeLedger | None],
+    questions.AskCachedCheck: records.ConsistencyCheck,
+    questions.AskBranchCheck: records.ConsistencyCheck,
+    questions.AskArithmetic: records.Arithmetic,
+    questions.AskWalk: records.WalkReading,
+    questions.AskNeeds: records.HeadNeeds,
+    questions.AskAttribution: records.DirectAttribution,
+    questions.AskRules: tuple[records.RopeRule, ...],
+    questions.AskRouting: records.Routing | None,
+    questions.AskLens: records.LogitLens,
+    questions.AskHeadDifference: records.HeadDifference | None,
+    questions.AskNextTokenDifference: records.NextTokenDifference | None,
+    questions.AskMean: Intervention,
+    questions.AskRandomLayers: tuple[records.RandomLayer, ...],
+    questions.AskTraining: records.TrainingHistory | None,
+}
+"""The result of every request, and of every question where the request is ``AnswerQuestion``."""
+
+PARTS: Final[Mapping[type[Any], Any]] = {
+    requests.FetchTrace: bytes,
+    questions.AskRefined: records.HeadPatch,
+    questions.AskAtlas: records.AtlasPart,
+    questions.AskLens: records.LogitLens,
+}
+"""What comes in parts before that."""

@@ -12,6 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
 from ropewalk.model.errors import SurveyError
+from ropewalk.model.limits import regular
 from ropewalk.model.whole_file import whole_file
 
 Arrays: TypeAlias = dict[str, NDArray[Any]]
@@ -45,7 +46,7 @@ def read_arrays(path: Path, axes: Axes, whole: Set[str], cure: str, optional: Se
     """
     found = Arrays()
     try:
-        with safe_open(path, "pt") as file:  # as tensors, which are mapped
+        with safe_open(regular(path), "pt") as file:  # as tensors, which are mapped
             there = set(file.keys())
             for name in axes:
                 if name in there or name not in optional:

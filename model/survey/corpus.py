@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ropewalk.model.errors import SurveyError, TokenizerError
+from ropewalk.model.limits import regular
 from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.survey.ranks import Ranks
 from ropewalk.model.survey.statistics import Kinds, Numbers, Text
@@ -195,7 +196,7 @@ class Corpus:
 
     def _of_file(self, path: Path) -> Iterator[Record]:
         try:
-            if path.suffix == ".parquet" or path.is_dir():
+            if regular(path).is_dir() or path.suffix == ".parquet":
                 rows = _rows_of_folder(path) if path.is_dir() else _rows_of_parquet(path)
                 yield from (self._of_row(row, str(path)) for row in rows)
             elif path.suffix == ".jsonl":
@@ -300,7 +301,7 @@ def _rows_of_folder(path: Path) -> Iterator[Mapping[str, Any]]:
         more = f"; {' and '.join(inside[:3])} do{'' if inside[1:] else 'es'}: give one of them" if inside else ""
         raise SurveyError(f"{path} itself holds neither .arrow nor .parquet files of a data set{more}.")
     for part in parts:
-        yield from _rows_of_parquet(part) if part.suffix == ".parquet" else _rows_of_arrow(part)
+        yield from _rows_of_parquet(regular(part)) if part.suffix == ".parquet" else _rows_of_arrow(regular(part))
 
 
 def _rows_of_arrow(path: Path) -> Iterator[Mapping[str, Any]]:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from ropewalk.model.errors import SurveyError
 from ropewalk.model.file_lock import held, lock_of
+from ropewalk.model.limits import regular
 from ropewalk.model.survey import texts
 from ropewalk.model.survey.array_file import ENDING, Axes, read_arrays, write_arrays
 from ropewalk.model.survey.tally import Tally
@@ -131,7 +132,7 @@ def read_texts(folder: Path) -> SurveyTexts:
 def read_manifest(folder: Path) -> dict[str, Any]:
     """What a survey's folder is of."""
     try:
-        found = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        found = json.loads(regular(folder / MANIFEST).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise SurveyError(f"{folder} holds no survey: its {MANIFEST} cannot be read.", str(error)) from error
     for part, wanted in SAID.items():

@@ -180,11 +180,13 @@ class Survey:
         mean, error = self._tally.distance_mean, self._tally.distance_error
         return MeanMap(ranges, mean[:, layer, number], error[:, layer, number], self._tally.mean_map(layer, number))
 
-    def compare(self, other: Survey, statistics: Sequence[str] | None = None) -> Comparison:
+    def compare(self, other: Survey | str | Path, statistics: Sequence[str] | None = None) -> Comparison:
         """How much every head of another survey of the same texts differs from here, paired by text.
 
         Parameters
         ----------
+        other
+            The survey, or its folder.
         statistics
             Which; all that both have when not given.
 
@@ -193,6 +195,7 @@ class Survey:
         SurveyError
             For a survey of other texts, or of a model with other heads.
         """
+        other = as_survey(other)
         self.check_pairs_with(other)
         if not all(one.manifest["settings"]["values"] for one in (self, other)):
             raise SurveyError("The values of single texts were left out of a survey, so it cannot be compared by text.")
@@ -284,3 +287,18 @@ def load_survey(folder: str | Path) -> Survey:
     if stated != kept:
         raise SurveyError(f"The survey in {folder} is said to be of {stated} statistics, but {kept} are committed.")
     return Survey(tally, manifest, ShardFiles(folder, shards), folder)
+
+
+def as_survey(given: Survey | str | Path) -> Survey:
+    """A survey, or that in a folder.
+
+    Raises
+    ------
+    SurveyError
+        For what is neither, and as of :func:`load_survey`.
+    """
+    if isinstance(given, (str, Path)):
+        return load_survey(given)
+    if not isinstance(given, Survey):
+        raise SurveyError(f"A survey or the path of its folder is needed here, not {given!r:.60}.")
+    return given

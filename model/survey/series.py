@@ -15,7 +15,7 @@ from ropewalk.model.errors import SurveyError
 from ropewalk.model.notebooks.frames import frame
 from ropewalk.model.notebooks.numbers import whole
 from ropewalk.model.survey.comparison import Comparison, benjamini_hochberg
-from ropewalk.model.survey.result import Survey, load_survey
+from ropewalk.model.survey.result import Survey, as_survey
 from ropewalk.model.survey.statistics import Bools
 from ropewalk.model.survey.tally import Doubles
 
@@ -168,7 +168,7 @@ def survey_series(surveys: Sequence[Survey | str | Path], steps: Sequence[int] |
     SurveyError
         For fewer than two, surveys of other texts, or of models with other heads.
     """
-    found = [one if isinstance(one, Survey) else load_survey(one) for one in surveys]
+    found = [as_survey(one) for one in surveys]
     if len(found) < 2:
         raise SurveyError("A series is of two surveys or more.")
     numbers = steps_of([one.folder for one in found]) if steps is None else [whole(one) for one in steps]

@@ -27,6 +27,7 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import check_interventions
 from ropewalk.model.decoder.spec import AttentionSpec
 from ropewalk.model.errors import RopewalkError, TraceError
+from ropewalk.model.limits import regular
 from ropewalk.model.readings.next_token import check_sampling, likeliest
 from ropewalk.model.readings.records import TokenText
 from ropewalk.model.runs.layer_trace import LayerTrace
@@ -278,7 +279,7 @@ def load_trace(path: str | Path) -> TraceFile:
         When the file is not there or is not a trace of ours.
     """
     try:
-        with safe_open(str(path), framework="pt") as file:
+        with safe_open(regular(Path(path)), framework="pt") as file:
             return _opened(file)
     except (OSError, SafetensorError, CodecError, RopewalkError) as error:
         why = error.sentence if isinstance(error, RopewalkError) else getattr(error, "strerror", None) or str(error)

@@ -30,6 +30,7 @@ from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.hooks import Change, intervening
 from ropewalk.model.errors import TrainingError
+from ropewalk.model.limits import regular
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.readings.records import TrainingHistory
 from ropewalk.model.tokens.tokenizer import Tokenizer, train_tokenizer
@@ -196,7 +197,7 @@ def read_text(path: Path) -> str:
         When it is missing or not UTF-8.
     """
     try:
-        return path.read_text(encoding="utf-8")
+        return regular(path, piped=True).read_text(encoding="utf-8")
     except OSError as error:
         raise TrainingError(f"There is no text to read at {path}; give a UTF-8 text file.", str(error)) from error
     except UnicodeDecodeError as error:

@@ -110,16 +110,11 @@ class Remembering(ProcessConnection):
 class Recalled(Reply):
     """A reply that has come before: it is unpacked anew, as any."""
 
-    def __init__(self, connection: Remembering, message: Message, request: Any) -> None:
-        super().__init__(connection, message)
-        self._request = request
-
     def value(self) -> Any:
         """What it says; a run comes back as another one."""
-        packed = self._message.packed
-        value = self._connection.packing.unpack(packed.type, packed.data, packed.arrays)
+        value = self._connection.packing.unpack_reply(self._message.packed, self._asked, self.kind)
         if isinstance(value, MadeRun):
-            return replace(value, run=replace(value.run, run_id=self._request.run_id))
+            return replace(value, run=replace(value.run, run_id=self._asked.run_id))
         return value
 
     def refuse(self) -> None:

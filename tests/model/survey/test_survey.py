@@ -248,6 +248,19 @@ def test_two_surveys_are_compared_text_by_text(kept: str, tmp_path: Path, monkey
         first.compare(ropewalk.survey(SmallModel("plain"), texts[:2]))
 
 
+def test_a_folder_is_compared_as_its_survey_is(tmp_path: Path) -> None:
+    first, second = (
+        ropewalk.survey(SmallModel("plain", seed), texts_of((9, 5)), out=tmp_path / name, statistics=["self"])
+        for seed, name in enumerate("ab")
+    )
+    for folder in (tmp_path / "b", str(tmp_path / "b")):
+        assert np.array_equal(first.compare(folder).difference, first.compare(second).difference)
+    with pytest.raises(SurveyError, match="gone holds no survey"):
+        first.compare(tmp_path / "gone")
+    with pytest.raises(SurveyError, match=r"^A survey or the path of its folder is needed here, not 5\.$"):
+        first.compare(5)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("t", "freedom", "p"),
     [(12.706, 1, 0.05), (4.303, 2, 0.05), (2.571, 5, 0.05), (2.228, 10, 0.05), (3.169, 10, 0.01), (1.96, 1001, 0.05)],

@@ -19,6 +19,7 @@ from ropewalk.model.engine.interface import CheckpointOutline, Choice
 from ropewalk.model.options import ADAPTER, FAMILY, IGNORE, Option
 from ropewalk.model.progress import Progress, Steps
 from ropewalk.model.tokens.prompt import Prompt
+from ropewalk.views import main_window
 from ropewalk.views.main_window import MainWindow
 from ropewalk.views.window.open_dialog import OpenDialog
 from ropewalk.views.window.prompt_bar import PromptBar
@@ -267,9 +268,9 @@ def test_shapes_alone_state_costs_but_do_not_open(dialog: OpenDialog) -> None:
     assert not dialog.open_button.isEnabled()
 
 
-def drop(window: MainWindow, path: str) -> None:
+def drop(window: MainWindow, *paths: str) -> None:
     data = QMimeData()
-    data.setUrls([QUrl.fromLocalFile(path)])
+    data.setUrls([QUrl.fromLocalFile(path) for path in paths])
     actions, buttons, none = Qt.DropAction.CopyAction, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier
     entered = QDragEnterEvent(QPoint(200, 200), actions, data, buttons, none)
     QApplication.sendEvent(window, entered)
@@ -293,6 +294,27 @@ def test_a_dropped_path_opens_unless_it_leaves_something_open(
     assert (run_on(running).model.path == path) is not asks
     for dialog in asked:
         dialog.reject()
+
+
+def test_of_far_too_many_paths_none_is_looked_at(
+    qtbot: QtBot, running: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+
+    def look(path: str) -> bool:
+        looked.append(path)
+        return False
+
+    monkeypatch.setattr(main_window, "holds_surveys", look)
+    window = window_over(running)
+    qtbot.addWidget(window)
+    drop(window, *map(str, range(main_window.MOST_DROPPED + 1)))
+    assert looked == []
+    assert window.failure.sentence.text() == (
+        "1,001 files were dropped; drop one, or the folders of a series of surveys, of which there are at most 1,000."
+    )
+    drop(window, "/models/smol")
+    assert looked == ["/models/smol"]
 
 
 @pytest.mark.parametrize(("path", "asks"), [("/models/smol", False), ("/models/mini.pth", True)])
