@@ -27,6 +27,8 @@ PATIENCE = 2
 """Seconds for a thread that has been told to end."""
 PRODUCTS = os.environ.get("ROPEWALK_PRODUCTS", "torch")
 """What multiplies in a test; ``auto`` would measure."""
+GARBAGE = 20_000
+"""Objects more than there were that call for a look for garbage."""
 EVERY_MODEL = Path(__file__).parent / "views" / "every_model"
 
 
@@ -40,12 +42,16 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, Any, Any]:
-    """Import nearly all that the tests need, without a look for garbage, and set it aside."""
+    """Import nearly all that the tests need, without a look for garbage, and set it aside.
+
+    Afterwards it is looked for less often than Python would: what is there is small.
+    """
     gc.disable()
     try:
         result = yield
     finally:
         gc.enable()
+    gc.set_threshold(GARBAGE)
     imported.set_aside()
     return result
 
@@ -61,6 +67,14 @@ def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> 
 def share_fixtures(one: pytest.Item, other: pytest.Item) -> bool:
     """Whether a fixture with more than data in it may live through both tests."""
     return one.path == other.path or one.path.parent == other.path.parent == EVERY_MODEL
+
+
+@pytest.fixture(scope="session", autouse=True)
+def disks_are_not_waited_for() -> Iterator[None]:
+    """No power fails during a test; that a file is on the disk before it takes its name has a test that hears it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,8 @@ The rotation is in ``views.plots.rotation.turning``, beside it the pictures; the
 
 from __future__ import annotations
 
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -107,6 +109,8 @@ class RopePanel(Panel):
         self._positions: Doubles = np.zeros(0)
         self._curve: Doubles = np.zeros(0)
         self._roomy = False
+        self.behind: list[CurvesPage | SpectrumView | PairingView] = []
+        """The pages behind the planes that are made."""
         self.moves: Moves = "query"
         """What the slider moves."""
         self.turning = TurningPage()
@@ -142,12 +146,8 @@ class RopePanel(Panel):
 
     def _pages(self) -> QStackedWidget:
         """What the panel can show; the planes first."""
-        self.curves, self.spectrum, self.pairing = CurvesPage(), SpectrumView(), PairingView()
-        self.hear(self.curves.chosen, self.curves.draw, RopePanel.rules)
-        self.hear(self.spectrum.picked, self._select, RopePanel.rules)
-        self.hear(self.pairing.plane_clicked, self._select)
         self.pages = QStackedWidget()
-        for page in (self.turning, self.curves, self.spectrum, self.pairing):
+        for page in (self.turning, *(QWidget() for _ in self.PAGES[1:])):
             self.pages.addWidget(page)
         self.page_box = QComboBox()
         self.page_box.setAccessibleName("What the RoPE panel shows")
@@ -156,6 +156,44 @@ class RopePanel(Panel):
         self.page_box.currentIndexChanged.connect(self._turn_to)
         self.head_row.addWidget(self.page_box)
         return self.pages
+
+    @cached_property
+    def curves(self) -> CurvesPage:
+        """The score by distance; made when it is first turned to, as the other two pages behind the planes."""
+        page = CurvesPage()
+        self._put_in("distance", page)
+        self.hear(page.chosen, page.draw, RopePanel.rules)
+        return page
+
+    @cached_property
+    def spectrum(self) -> SpectrumView:
+        """How slowly each plane turns."""
+        page = SpectrumView()
+        self._put_in("spectrum", page)
+        self.hear(page.picked, self._select, RopePanel.rules)
+        return page
+
+    @cached_property
+    def pairing(self) -> PairingView:
+        """Which features turn together."""
+        page = PairingView()
+        self._put_in("pairing", page)
+        self.hear(page.plane_clicked, self._select)
+        return page
+
+    def _put_in(self, name: str, page: CurvesPage | SpectrumView | PairingView) -> None:
+        """Put a page in its place; Tab comes by it after the box that turns to it."""
+        place = self.pages.widget(self.PAGES.index(name))
+        assert place is not None
+        whole = QVBoxLayout(place)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.addWidget(page)
+        parts: list[QWidget] = [page, *page.findChildren(QWidget)]
+        stops = [part for part in parts if part.focusPolicy() & Qt.FocusPolicy.TabFocus.value]
+        for before, after in pairwise((self.page_box, *stops)):
+            QWidget.setTabOrder(before, after)
+        self.behind.append(page)
+        self.plotted.emit(place)
 
     def _ways(self) -> QWidget:
         """What moves; over and over, how fast."""
@@ -230,8 +268,10 @@ class RopePanel(Panel):
 
     def show_selection(self, selection: Selection) -> None:
         """Mark the selected plane."""
-        for picture in (self.turning, self.spectrum, self.pairing):
-            picture.mark(selection.plane)
+        self.turning.mark(selection.plane)
+        for page in self.behind:
+            if not isinstance(page, CurvesPage):
+                page.mark(selection.plane)
 
     def show_hover(self, hover: Hover) -> None:
         """Mark the plane under the pointer."""
@@ -276,9 +316,8 @@ class RopePanel(Panel):
     def theme_changed(self) -> None:
         """Arrange and paint anew."""
         self._make_room()
-        for picture in (self.turning, self.curves, self.spectrum):
+        for picture in (self.turning, *self.behind):
             picture.theme_changed()
-        self.pairing.update()
 
     def close_down(self) -> None:
         """Stop playing."""
@@ -388,6 +427,7 @@ class RopePanel(Panel):
             self._moved()
         elif page == "pairing":
             self.pairing.show_reading(r)
+            self.pairing.mark(self.session.selection.now.plane)
             self.sum_label.setText(self.pairing.sentence())
         else:
             self.ask(AskRules(r.layer), self._show_rules, "rules")
@@ -401,6 +441,7 @@ class RopePanel(Panel):
         if self.PAGES[self.pages.currentIndex()] == "spectrum":
             whose = "the stretched" if limit > run.config.max_position else "the model's"
             self.spectrum.show_planes(r, limit, run.length, whose)
+            self.spectrum.mark(self.session.selection.now.plane)
             self.sum_label.setText(self.spectrum.sentence())
         else:
             self.curves.show_reading(r, rules.value, len(self._positions) and int(self._positions[-1]), limit)

@@ -202,9 +202,9 @@ class PanelWindow(QMainWindow):
 
     def _welcome(self, panel: Panel) -> None:
         """Hear from a panel that has been made."""
-        self.map_menu.serve(panel)
-        self.plot_menu.serve(panel)
-        panel.plotted.connect(self.map_menu.serve)
+        for menu in (self.map_menu, self.plot_menu):
+            menu.serve(panel)
+            panel.plotted.connect(menu.serve)
         panel.drawn.connect(self.panel_drawn)
         panel.attach_wanted.connect(self.attach_wanted)
         wanted = getattr(panel, "panel_requested", None)

@@ -31,7 +31,6 @@ OPTIONS: dict[str, Any] = {"statistics": ["self", "duplicate"], "top": 2, "value
 @pytest.fixture(autouse=True)
 def small_shards(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpus, "SHARD", 1)
-    monkeypatch.setattr(os, "fsync", lambda descriptor: None)  # no power fails here, and disks take their time
 
 
 def surveyed(folder: Path) -> Survey:

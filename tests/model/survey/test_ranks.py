@@ -57,7 +57,7 @@ def check_same(found: Survey, wanted: Survey) -> None:
     assert np.abs(found.compare(wanted).difference).max() < 1e-5
 
 
-@pytest.mark.parametrize("count", [2, 4, 7])
+@pytest.mark.parametrize("count", [2, pytest.param(4, marks=pytest.mark.slow), 7])
 def test_several_make_what_one_makes(
     count: int, alone: Survey, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

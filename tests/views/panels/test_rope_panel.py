@@ -384,6 +384,22 @@ def test_every_page_says_what_its_marks_mean(running: Session, shown: Shown, pag
     assert panel.figure_legend == marks
 
 
+def test_a_page_is_made_when_it_is_turned_to_and_stands_where_it_belongs(running: Session, shown: Shown) -> None:
+    panel, wanted = shown(RopePanel, running, *ROOMY), []
+    panel.plotted.connect(lambda place: wanted.append(place.findChild(PairingView)))
+    assert panel.behind == []
+    running.selection.update(plane=3)
+    panel.page_box.setCurrentText("pairing")
+    settle(running, panel)
+    assert panel.behind == wanted == [panel.pairing], "its menu is wanted too"
+    assert panel.pairing.isVisible()
+    assert panel.pairing.size() == panel.pages.size()
+    assert panel.pairing.selected == 3
+    panel.page_box.setFocus()
+    QTest.keyClick(panel.page_box, Qt.Key.Key_Tab)
+    assert panel.pairing.hasFocus()
+
+
 def test_a_layer_without_rotation_says_so(session: Session, shown: Shown, engine: CannedEngine) -> None:
     engine.config = engine.config.changed(rope=RopeConfig(), rope_layers=(True, False, True, True))
     session.opening.begin()

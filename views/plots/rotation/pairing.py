@@ -43,6 +43,10 @@ class PairingView(QWidget):
             self.selected = plane
             self.update()
 
+    def theme_changed(self) -> None:
+        """Take the colours and the type in use."""
+        self.update()
+
     @property
     def adjacent(self) -> bool:
         """Whether this model pairs neighbours."""
