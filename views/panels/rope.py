@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
     QComboBox,
     QHBoxLayout,
     QPushButton,
+    QSizePolicy,
     QStackedWidget,
     QToolButton,
     QVBoxLayout,
@@ -100,6 +101,8 @@ class RopePanel(Panel):
     FAR = 32_000
     """A large shift, at which float32's drift is told."""
     LEAST_DISTANCE = 64
+    LOWEST = 83
+    """Pixels that a page has at least: an axis and a line of buttons."""
     CURVE_POINTS = 200
     ROOMY, SPARE, LOW = 34, 22, 13
     """Lines of type below which there is no room for what float32 does, for the sum, and for most controls."""
@@ -147,8 +150,12 @@ class RopePanel(Panel):
     def _pages(self) -> QStackedWidget:
         """What the panel can show; the planes first."""
         self.pages = QStackedWidget()
-        for page in (self.turning, *(QWidget() for _ in self.PAGES[1:])):
-            self.pages.addWidget(page)
+        self.pages.setMinimumHeight(self.LOWEST)
+        self.pages.addWidget(self.turning)
+        for _ in self.PAGES[1:]:
+            place = QWidget()
+            place.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Ignored)  # no page moves other panels
+            self.pages.addWidget(place)
         self.page_box = QComboBox()
         self.page_box.setAccessibleName("What the RoPE panel shows")
         self.page_box.setToolTip("Turn to another picture of the rotation.")

@@ -395,6 +395,10 @@ def test_a_page_is_made_when_it_is_turned_to_and_stands_where_it_belongs(running
     assert panel.pairing.isVisible()
     assert panel.pairing.size() == panel.pages.size()
     assert panel.pairing.selected == 3
+    least = panel.minimumSizeHint()
+    assert (panel.curves, panel.spectrum) == tuple(panel.behind[1:])
+    QApplication.processEvents()
+    assert panel.minimumSizeHint() == least, "no other panel gives way to it"
     panel.page_box.setFocus()
     QTest.keyClick(panel.page_box, Qt.Key.Key_Tab)
     assert panel.pairing.hasFocus()
