@@ -91,6 +91,7 @@ class FakeEngine:
 
     calls: list[str] = field(default_factory=list)
     tidied: int = 0
+    measured: list[str] = field(default_factory=list)
     hash: str = ""
     closed: list[str] = field(default_factory=list)
     gate: Gate = field(default_factory=Gate)
@@ -279,6 +280,7 @@ class FakeEngine:
 
     def measure_products(self, model_handle: ModelHandle) -> Generator[Progress, None, str]:
         """Nothing is measured."""
+        self.measured.append(model_handle.card.name)
         yield from ()
         return "torch"
 

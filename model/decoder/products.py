@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -134,9 +134,13 @@ class OneDnnProduct(TorchProduct):
         return lambda: target.copy_(_pointwise(matrix, row, None, "none", [], ""))
 
 
-_pointwise = torch.ops.mkldnn._linear_pointwise
+_pointwise: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)  # torch may be built without it
 
-PRODUCTS: Mapping[ProductName, Product] = {"torch": TorchProduct(), "onednn": OneDnnProduct(), "numpy": NumpyProduct()}
+PRODUCTS: Mapping[ProductName, Product] = {
+    "torch": TorchProduct(),
+    "onednn": TorchProduct() if _pointwise is None else OneDnnProduct(),
+    "numpy": NumpyProduct(),
+}
 
 
 def for_rows(products: Products, rows: int) -> Product:

@@ -331,7 +331,8 @@ def test_a_prompt_may_come_from_a_file_or_from_standard_input(
         assert (status, out) == (2, "")
         assert f"argument --prompt: {said}" in err
     monkeypatch.setattr("ropewalk.app.commands.prompting.LARGEST", 2)  # of what never ends no more is read
-    assert "/dev/zero cannot be read (it has more than 2 bytes)" in run("generate", tiny, "--prompt", "@/dev/zero")[2]
+    assert f"{file} cannot be read (it has more than 2 bytes)" in run("generate", tiny, "--prompt", f"@{file}")[2]
+    assert "/dev/zero cannot be read (it is a device or a pipe" in run("generate", tiny, "--prompt", "@/dev/zero")[2]
 
 
 def test_a_picture_takes_a_prompt_from_a_file(run: Run, shots: list[Shot], tmp_path: Path) -> None:

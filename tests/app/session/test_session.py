@@ -295,6 +295,15 @@ def test_memory_is_given_back_once_for_every_run_that_takes_the_place_of_another
     assert engine.tidied == 2
 
 
+def test_a_model_is_measured_once_its_first_run_is_on_screen(
+    qtbot: QtBot, running: Session, engine: FakeEngine
+) -> None:
+    assert len(engine.measured) == 1
+    settle(qtbot, running, running.timeline.step)
+    settle(qtbot, running, lambda: running.start(Prompt("xyz")))
+    assert len(engine.measured) == 1
+
+
 def test_steps_asked_for_in_a_row_are_all_taken(qtbot: QtBot, running: Session) -> None:
     with qtbot.waitSignals([running.run_changed] * 3):
         running.timeline.step()
