@@ -46,6 +46,11 @@ class Norm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Normalise [..., width] and return the same shape and dtype."""
+        plain = self.kind == "rms" and self.offset == 0.0 and self.bias is None and x.dtype == torch.float32
+        if plain and self.weight is not None and not torch.is_grad_enabled():  # two passes over x instead of four
+            length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
+            scale = length.square_().div_(x.shape[-1]).add_(self.eps).rsqrt_()
+            return torch.mul(x, scale).mul_(self.weight)
         wide = self._centred(x)
         normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)
         if self.kind == "rms" and self.offset == 0.0 and self.weight is not None and self.bias is None:
