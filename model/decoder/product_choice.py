@@ -21,7 +21,7 @@ from typing import Final, get_args
 import numpy as np
 import torch
 from platformdirs import user_cache_dir
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 from torch import Tensor
 
 from ropewalk.model.codec import CodecError, from_plain, stored, to_plain
@@ -245,20 +245,31 @@ def _rows(inputs: dict[int, Tensor], rows: int, weight: Tensor) -> Tensor:
     return inputs[width]
 
 
-def measure_steps(model: Decoder, candidates: Mapping[ProductName, Product] = PRODUCTS) -> Steps[Choice]:
+def candidates() -> dict[ProductName, Product]:
+    """Who may be asked: numpy only where its threads sleep when they have nothing to do (``app.waiting``).
+
+    Those of OpenBLAS spin for a tenth of a second otherwise, and on a busy machine every product waits for them.
+    """
+    blas = [one for one in threadpool_info() if one.get("internal_api") == "openblas" and one["num_threads"] > 1]
+    spins = bool(blas) and "OPENBLAS_THREAD_TIMEOUT" not in os.environ
+    return {name: one for name, one in PRODUCTS.items() if name != "numpy" or not spins}
+
+
+def measure_steps(model: Decoder, asked: Mapping[ProductName, Product] | None = None) -> Steps[Choice]:
     """Check and time every library on a model's own weights, pausing often."""
     many = int(min(max(FLOPS / (2 * layer_parameters(model.config, 0).total), MANY_ROWS), MOST_ROWS))
     _share_threads(Products.of("numpy"))
+    asked = candidates() if asked is None else asked
     first, several = _Maps.of(model, 1), _Maps.of(model, _layers_read(model.config))
     refused: list[ProductName] = []
-    right: dict[ProductName, Product] = {"torch": candidates["torch"]}
-    for name in candidates:
+    right: dict[ProductName, Product] = {"torch": asked["torch"]}
+    for name, product in asked.items():
         yield Progress(0, 1, "Measuring what multiplies quickest here")
         if name == "torch":
             continue
         with torch.no_grad():
-            if all(is_right(candidates[name], first, rows) for rows in (1, FEW_ROWS, many)):
-                right[name] = candidates[name]
+            if all(is_right(product, first, rows) for rows in (1, FEW_ROWS, many)):
+                right[name] = product
             else:
                 refused.append(name)
     timings: list[Timing] = []

@@ -229,7 +229,7 @@ def test_a_library_that_is_wrong_is_refused(planted: TorchProduct) -> None:
 )
 def test_what_is_right_is_timed(config: ModelConfig) -> None:
     model = Decoder(config)
-    choice = finished(measure_steps(model))
+    choice = finished(measure_steps(model, PRODUCTS))
     assert choice.refused == ()
     assert {(one.rows, one.product) for one in choice.timings} >= {(rows, name) for rows in (1, 8) for name in NAMES}
     assert all(one.seconds > 0 for one in choice.timings)
@@ -246,7 +246,27 @@ def test_the_quickest_takes_the_place_of_torch_only_where_it_is_worth_it(monkeyp
     monkeypatch.setattr(product_choice, "Watch", Watch)
     for times, expected in (((1.0, 0.5, 0.7), "onednn"), ((1.0, 0.97, 0.99), "torch"), ((1.0, 2.0, 0.9), "numpy")):
         turns[:] = times * 4 * 3
-        assert finished(measure_steps(Decoder(BASE))).products == Products.of(expected)  # type: ignore[arg-type]
+        assert finished(measure_steps(Decoder(BASE), PRODUCTS)).products == Products.of(expected)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("api", "threads", "timeout", "is_asked"),
+    [
+        ("openblas", 2, None, False),
+        ("openblas", 2, "14", True),
+        ("openblas", 1, None, True),
+        ("accelerate", 8, None, True),
+    ],
+)
+def test_numpy_is_asked_where_its_threads_do_not_spin(
+    api: str, threads: int, timeout: str | None, is_asked: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_THREAD_TIMEOUT", raising=False)
+    if timeout is not None:
+        monkeypatch.setenv("OPENBLAS_THREAD_TIMEOUT", timeout)
+    known = [{"internal_api": api, "num_threads": threads}]
+    monkeypatch.setattr(product_choice, "threadpool_info", lambda: known)
+    assert ("numpy" in product_choice.candidates()) is is_asked
 
 
 @pytest.fixture
