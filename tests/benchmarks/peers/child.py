@@ -25,6 +25,7 @@ WHERE = {
     "eager_memory": "theirs",
     "transformer_lens": "theirs",
     "bertviz": "theirs",
+    "heads_of_a_process": "whole_process",
     "capture_beside_sdpa": "theirs",
     "decoding_beside_generate": "theirs",
     "agreement": "theirs",

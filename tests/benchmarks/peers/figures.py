@@ -78,6 +78,12 @@ def memory(tokens: int, n: Numbers) -> list[Figure]:
     ]
 
 
+def whole_process(tokens: int, n: Numbers) -> list[Figure]:
+    """From a checkpoint on disk to the scores of all heads, process and imports included."""
+    what, ratio = "all head scores, whole process", n["ratio"]
+    return [Figure(PEERS, what, tokens, n["ours"], n["theirs"], LENS, "s", ratio, "<= 0.5")]
+
+
 def peer_time(name: str, tokens: int, n: Numbers) -> list[Figure]:
     """Seconds that somebody else takes for all attentions; ours are put beside them later."""
     bar = TIMES_FASTER if tokens == 2048 else ""

@@ -131,6 +131,7 @@ def full_tasks(path: str | None) -> list[Task]:
         *(_prefill_memory(tokens, 10) for tokens in SIZES),
         *(_eager_memory(tokens, 20) for tokens in eager_sizes),
         *(_transformer_lens(tokens, 30) for tokens in eager_sizes),
+        _whole_process(512, 5, 120),
         *(_bertviz(tokens, 30) for tokens in eager_sizes),
         *(_survey(tokens, SURVEY_TOKENS // tokens, 3, 90) for tokens in SURVEY_SIZES),
         *(_survey_loop(kind, 512, SURVEY_TEXTS, 3, 60) for kind in ("eager", "lens")),
@@ -194,6 +195,12 @@ def _prefill_memory(tokens: int, seconds: float) -> Task:
 def _transformer_lens(tokens: int, seconds: float) -> Task:
     what, read = f"TransformerLens, {tokens:,} tokens", partial(figures.peer, "TransformerLens", tokens)
     return Task("transformer_lens", what, seconds, read, "alone", figures.PEERS, {"tokens": tokens})
+
+
+def _whole_process(tokens: int, times: int, seconds: float) -> Task:
+    options = {"tokens": tokens, "times": times}
+    what, read = f"All head scores of {tokens:,} tokens, whole process", partial(figures.whole_process, tokens)
+    return Task("heads_of_a_process", what, seconds, read, "alone", figures.PEERS, options)
 
 
 def _bertviz(tokens: int, seconds: float) -> Task:

@@ -111,20 +111,32 @@ def transformer_lens(path: str | None, tokens: int) -> Numbers:
 
 def bridge_of(model: Decoder) -> Any:
     """A TransformerLens model around transformers' Llama, without a network."""
-    from tokenizers import Tokenizer
-    from tokenizers.models import WordLevel
     from transformer_lens.model_bridge import TransformerBridge
     from transformers import PreTrainedTokenizerFast
 
     peer = llama_of(model, "eager")
-    words = WordLevel({str(number): number for number in range(model.config.vocabulary)}, unk_token="0")
-    special = {"unk_token": "0", "bos_token": "1", "eos_token": "2", "pad_token": "3"}
     with tempfile.TemporaryDirectory() as folder:
         peer.config.architectures = ["LlamaForCausalLM"]
         peer.config.save_pretrained(folder)
-        PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words), **special).save_pretrained(folder)
+        _save_tokenizer(model, folder)
         tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
         return TransformerBridge.boot_transformers(folder, hf_model=peer, tokenizer=tokenizer, device="cpu")
+
+
+def save_llama(model: Decoder, folder: str) -> None:
+    """Write a model as a checkpoint that transformers opens, its tokens called by their numbers."""
+    llama_of(model, "eager").save_pretrained(folder)
+    _save_tokenizer(model, folder)
+
+
+def _save_tokenizer(model: Decoder, folder: str) -> None:
+    from tokenizers import Tokenizer
+    from tokenizers.models import WordLevel
+    from transformers import PreTrainedTokenizerFast
+
+    words = WordLevel({str(number): number for number in range(model.config.vocabulary)}, unk_token="0")
+    special = {"unk_token": "0", "bos_token": "1", "eos_token": "2", "pad_token": "3"}
+    PreTrainedTokenizerFast(tokenizer_object=Tokenizer(words), **special).save_pretrained(folder)
 
 
 def bertviz(path: str | None, tokens: int) -> Numbers:
