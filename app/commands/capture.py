@@ -95,7 +95,7 @@ def _captured(parsed: argparse.Namespace, model_handle: ModelHandle) -> RunHandl
     changed = stretched(parsed, model_handle, prompt, parsed.steps)
     if parsed.pattern:
         _check_pattern(model_handle, finished(engine.length_of(model_handle, prompt)) + parsed.steps)
-    return finished(engine.run(model_handle, prompt, 1, (0, 0), parsed.logits, changed))
+    return finished(engine.run(model_handle, prompt, 1, (0, 0), parsed.logits, changed, alone=True))
 
 
 def _decode_and_save(parsed: argparse.Namespace, handle: RunHandle, drawn: Sequence[Sampling]) -> None:

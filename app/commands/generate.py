@@ -49,7 +49,7 @@ def generate_text(parsed: argparse.Namespace) -> None:
         check_asked(parsed, "prompt")
         asked = prompt_of(parsed, runnable(model_handle), parsed.prompt)
         changed = stretched(parsed, model_handle, asked, parsed.steps)
-        before = finished(engine.run(model_handle, asked, 1, (0, 0), "last", changed))
+        before = finished(engine.run(model_handle, asked, 1, (0, 0), "last", changed, alone=True))
     else:
         before, changed = saved.handle, saved.interventions
         model_handle = before.model_handle

@@ -128,7 +128,7 @@ def _runs(parsed: argparse.Namespace, model_handle: ModelHandle) -> Iterator[tup
     check_asked(parsed, "prompt", "repeat", "prompts")
     runnable(model_handle)
     for seed, prompt, changed in _prompts(parsed, model_handle):
-        yield seed, finished(engine.run(model_handle, prompt, 1, (0, 0), "last", changed))
+        yield seed, finished(engine.run(model_handle, prompt, 1, (0, 0), "last", changed, alone=True))
 
 
 def _prompts(

@@ -206,6 +206,8 @@ def run(
     logits: Logits | None = None,
     interventions: Sequence[Intervention] = (),
     decoded: Sequence[int] = (),
+    *,
+    alone: bool = False,
 ) -> Steps[RunHandle]:
     """Prefill a prompt.
 
@@ -219,6 +221,8 @@ def run(
         What to change in the model while it runs.
     decoded
         Tokens of an earlier run that follow the prompt and are run with it; they still count as decoded.
+    alone
+        Whether nobody waits for anything else meanwhile, as on the command line.
 
     Raises
     ------
@@ -242,7 +246,7 @@ def run(
     prompted = permuted(read, interventions)
     ids = [*prompted, *decoded]
     check_length(checkpoint.config, len(ids), interventions)
-    rows = chunk_rows(checkpoint.config, len(ids))
+    rows = chunk_rows(checkpoint.config, len(ids), alone=alone)
     free = free_bytes(running.device_of(checkpoint))
     budget = run_budget(checkpoint.config, len(ids), model_handle.card.dtype, logits=logits, rows=rows)
     check_budget(budget, checkpoint.config, free, rows=rows)
@@ -342,7 +346,11 @@ def run_batch(
     check_length(checkpoint.config, length + steps, interventions)
     ids = [permuted(one.ids, interventions) for one in prompts]
     captured = running.capture_steps(
-        checkpoint, ids, logits=logits, chunk=chunk_rows(checkpoint.config, length), interventions=interventions
+        checkpoint,
+        ids,
+        logits=logits,
+        chunk=chunk_rows(checkpoint.config, length, alone=True),
+        interventions=interventions,
     )
     trace, seconds = yield from _timed(captured)
     ended: dict[int, int] = {}

@@ -246,7 +246,7 @@ class CheckpointModel(Model):
         batch = batch.to(weight.device)
         count, tokens = batch.inputs.shape[:2]
         logits = logits if self.checkpoint.has_logits else "none"
-        rows = chunk_rows(self.config, tokens)
+        rows = chunk_rows(self.config, tokens, alone=True)
         dtype = str(weight.dtype).removeprefix("torch.")
         budget = run_budget(self.config, tokens, dtype, batch=count, logits=logits, rows=rows, branch=branch)
         check_budget(budget, self.config, free_bytes(weight.device), batch=count, rows=rows)

@@ -74,9 +74,12 @@ def rows_in_slice(config: ModelConfig) -> int:
     return max(LEAST_ROWS, int(SLICE_FLOPS / (2 * layer_parameters(config, 0).total)))
 
 
-def chunk_rows(config: ModelConfig, tokens: int) -> int:
-    """Rows of a prompt that run together in slices; 0 where each layer takes all of a short one in one slice."""
-    return CHUNK_ROWS if tokens > rows_in_slice(config) else 0
+def chunk_rows(config: ModelConfig, tokens: int, *, alone: bool = False) -> int:
+    """Rows of a prompt that run together in slices; 0 where each layer takes all of a short one in one go.
+
+    ``alone`` says that nobody waits for the end of a slice, so that a prompt of no more than one chunk needs none.
+    """
+    return CHUNK_ROWS if tokens > (CHUNK_ROWS if alone else rows_in_slice(config)) else 0
 
 
 def kept_logits(asked: Logits | None, tokens: int) -> Logits:
