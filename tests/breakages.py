@@ -124,6 +124,7 @@ products = of("model/decoder/products.py", "model/decoder/test_products")
 choice = of("model/decoder/product_choice.py", "model/decoder/test_products")
 reducer = of("model/readings/reducer.py", "model/readings/test_tiles")
 rope = of("model/decoder/rope.py", *ROPE)
+score_blocks = of("model/readings/score_blocks.py", "model/readings/test_tiles")
 scores = of("model/decoder/scores.py", *ATTENTION)
 selection = of("app/session/selection.py", "app/session/test_selection")
 session = of("app/session/session.py", "app/session/test_session")
@@ -199,9 +200,7 @@ BREAKAGES = (
     # Attention
     scores("the mask hides the diagonal", "seen = keys <= queries", "seen = keys < queries"),
     scores("a window is a key too wide", "keys > queries - spec.window", "keys >= queries - spec.window"),
-    scores(
-        "the scale is left out of pairs", "(query * spec.scale * key)", "(query * key)", "model/runs/test_layer_trace"
-    ),
+    scores("the scale is left out of pairs", ".sum(-1) * spec.scale", ".sum(-1)", "model/runs/test_layer_trace"),
     scores("the soft cap is left out", "if cap is None:", "if cap is None or cap:"),
     scores(
         "padding is ignored",
@@ -361,10 +360,16 @@ BREAKAGES = (
     ),
     reducer(
         "a mean counts hidden cells",
-        "counts = _visible_counts(self.layer, frame)",
-        "counts = _cell_counts(frame, self.q.device)",
+        "counts = _visible_counts(self.layer, self.frame)",
+        "counts = _cell_counts(self.frame, device)",
     ),
-    reducer("a window's edge is not masked", "rows[1] - spec.window", "rows[0] - spec.window"),
+    score_blocks("a window's edge is not masked", "rows[1] - spec.window", "rows[0] - spec.window"),
+    score_blocks("hidden cells take a limit of other blocks", "columns[0] - first, columns[1]", "0, columns[1]"),
+    of("model/readings/layer_weights.py", "model/readings/test_patterns")(
+        "the heads of a kv head get one another's entropy",
+        "heads.setdefault(layer.spec",
+        "heads.setdefault(0 * layer.spec",
+    ),
     patterns("induction looks at the token itself", "keys.append(before + 1)", "keys.append(before)"),
     patterns("induction of tokens twice looks one too far back", "list(range(1, period))", "list(range(period - 1))"),
     patterns("a previous-token head looks at itself", "return rows, rows - 1", "return rows, rows"),
@@ -1295,9 +1300,9 @@ BREAKAGES = (
         "written_weights(pattern, rows[:, None], keys) * seen",
         "written_weights(pattern, rows[:, None], keys)",
     ),
-    of("model/readings/reducer.py", "model/decoder/test_written_patterns")(
+    of("model/readings/score_blocks.py", "model/decoder/test_written_patterns")(
         "pictures show a head's own weights although others were written",
-        "if any(pattern.head == self.frame.head for pattern in self.layer.spec.written):",
+        "if head in self._written:",
         "if False:",
     ),
     of("app/commands/prompting.py", "app/test_commands")(

@@ -59,6 +59,30 @@ class Pixels:
     visible: Tensor
     raw: Tensor | None
 
+    @classmethod
+    def empty(cls, frame: Frame, device: torch.device) -> Pixels:
+        """Memory for a frame."""
+        scores, weights = torch.empty(2, *frame.shape, device=device)
+        raw = torch.empty(frame.shape, device=device) if frame.raw else None
+        return cls(scores, weights, torch.empty(frame.shape, dtype=torch.bool, device=device), raw)
+
+    def to(self, dtype: torch.dtype) -> Pixels:
+        """The same, or a copy in another dtype."""
+        if self.scores.dtype == dtype:
+            return self
+        raw = None if self.raw is None else self.raw.to(dtype)
+        return Pixels(self.scores.to(dtype), self.weights.to(dtype), self.visible, raw)
+
+    def part(self, place: tuple[slice, slice]) -> Pixels:
+        """A rectangle of them; nothing is copied."""
+        raw = None if self.raw is None else self.raw[place]
+        return Pixels(self.scores[place], self.weights[place], self.visible[place], raw)
+
+    def put(self, place: tuple[slice, slice], other: Pixels) -> None:
+        """Copy others to a rectangle."""
+        for to, here in zip(self.arrays, other.arrays, strict=True):
+            to[place] = here
+
     @property
     def arrays(self) -> list[Tensor]:
         """All of them."""

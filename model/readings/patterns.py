@@ -1,14 +1,14 @@
 """What a head's pattern is called: the table of head statistics, numbers that say a known habit of all heads at once.
 
-Every statistic has a formula in words, shown beside it. They are gathers and extra fused calls over Q', K' and lse,
-never a T × T matrix. Of a long run the entropy is the mean over some rows, and says so. Whoever asks for a statistic by
+Every statistic has a formula in words, shown beside it. They are gathers and walks over Q', K' and lse, never a
+T × T matrix. Of a long run the entropy is the mean over some rows, and says so. Whoever asks for a statistic by
 name asks :data:`STATISTICS`.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
@@ -17,10 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ropewalk.model.decoder.attention import fused_attention
-from ropewalk.model.decoder.scores import key_range, paired_scores
 from ropewalk.model.errors import PromptError, TraceError
-from ropewalk.model.progress import Progress, Steps, finished
+from ropewalk.model.progress import Progress, Steps, finished, saying
+from ropewalk.model.readings.layer_weights import LayerWeights, layer_weights
 from ropewalk.model.readings.records import Doubles
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace
@@ -29,8 +28,6 @@ EXACT_ENTROPY_UP_TO = 4096
 """Rows of a run whose entropy is the mean over all of them."""
 ENTROPY_ROWS = 256
 """Rows that stand for a longer run, evenly spaced."""
-BLOCK_CELLS = 1 << 22
-"""Cells of all heads together that a pause waits for."""
 WHAT = "Scoring the heads"
 TOO_SHORT = "needs at least two tokens"
 NOT_REPEATED = "needs two tokens in a row that come again later"
@@ -53,7 +50,7 @@ class Statistic:
     pairs
         Given a run's length and its token ids [T] (None where it has none): the cells whose mean weight it is.
     of_layer
-        Given a layer and a sequence of the batch: [H], where it is no such mean.
+        Given a layer, a sequence of the batch and what a walk over the layer found: [H], where it is no such mean.
     undefined
         Why it has no value where there are no such cells.
     here
@@ -66,7 +63,7 @@ class Statistic:
     title: str
     formula: str
     pairs: Callable[[int, Tensor | None], Pairs] | None = None
-    of_layer: Callable[[LayerTrace, int], Steps[Tensor]] | None = None
+    of_layer: Callable[[LayerTrace, int, LayerWeights | None], Steps[Tensor]] | None = None
     undefined: str = ""
     here: Callable[[Trace], str] = lambda trace: ""
     smallest_first: bool = False
@@ -192,9 +189,19 @@ def undefined_of(pairs: Mapping[str, Pairs]) -> dict[str, str]:
 
 
 def layer_scores(
-    layer: LayerTrace, names: Collection[str], pairs: Mapping[str, Pairs], batch: int
+    layer: LayerTrace,
+    names: Collection[str],
+    pairs: Mapping[str, Pairs],
+    batch: int,
+    walked: LayerWeights | None = None,
 ) -> Steps[dict[str, Doubles]]:
-    """Name → [H] of statistics that are defined here, pausing often."""
+    """Name → [H] of statistics that are defined here, pausing often.
+
+    Parameters
+    ----------
+    walked
+        What a walk over all weights of the layer found already.
+    """
     device = layer.positions.device
     found: dict[str, Doubles] = {}
     for name in names:
@@ -203,7 +210,7 @@ def layer_scores(
             queries, keys = pairs[name]
             values = mean_weight(layer, queries.to(device), keys.to(device), batch=batch)
         else:
-            values = yield from of_layer(layer, batch)
+            values = yield from of_layer(layer, batch, walked)
         found[name] = values.double().cpu().numpy()
     return found
 
@@ -259,62 +266,28 @@ def _entropy_here(trace: Trace) -> str:
     return f"mean over {ENTROPY_ROWS} of {trace.length:,} rows q, sampled, of −Σ w ln w, in nats"
 
 
-def _mean_entropy(layer: LayerTrace, batch: int) -> Steps[Tensor]:
+def _mean_entropy(layer: LayerTrace, batch: int, walked: LayerWeights | None) -> Steps[Tensor]:
     """Mean entropy of every head's rows in nats, [H]: over all rows, or over some of a long run."""
     rows = torch.arange(layer.length, device=layer.positions.device)
-    sampled = layer.length > EXACT_ENTROPY_UP_TO
-    if sampled:
+    if layer.length > EXACT_ENTROPY_UP_TO:
         rows = torch.linspace(0, layer.length - 1, ENTROPY_ROWS, device=rows.device).round().long()
+    rows = _with_entropy(layer, rows, batch)
+    if not len(rows):
+        return torch.zeros(layer.spec.heads)
+    if walked is not None and walked.entropy is not None:
+        return walked.entropy[:, rows].double().mean(-1)
+    first, end = int(rows[0]), int(rows[-1]) + 1
+    walk = layer_weights(layer, (first, end) if end - first == len(rows) else rows, batch=batch)
+    found = yield from saying(Progress(0, 1, WHAT), walk)
+    assert found.entropy is not None
+    return found.entropy.double().mean(-1)
+
+
+def _with_entropy(layer: LayerTrace, rows: Tensor, batch: int) -> Tensor:
+    """Those of some rows that are no padding and see something."""
     if layer.padding is not None:
         rows = rows[layer.padding[batch, rows]]
-    rows = rows[torch.isfinite(layer.normaliser(0, rows, batch=batch))]
-    # capped, biased and written scores are not linear in K', a mask of its own the kernel is not given; and of two
-    # large numbers, the difference says little
-    as_made = layer.spec.cap is None and layer.mask is None and not layer.spec.written
-    by_kernel = as_made and not sampled and layer.precision(batch=batch) == torch.float32
-    entropy = _linear_entropy if by_kernel else _cell_entropy
-    total = torch.zeros(layer.spec.heads, dtype=torch.float64, device=rows.device)
-    for block in _blocks(rows, layer.length * layer.spec.heads):
-        total += entropy(layer, block, batch).clamp_min(0.0).double().sum(-1)
-        yield Progress(0, 1, WHAT)
-    return total / max(len(rows), 1)
-
-
-def _blocks(rows: Tensor, cells_a_row: int) -> Iterator[Tensor]:
-    step = max(1, BLOCK_CELLS // max(cells_a_row, 1))
-    return (rows[start : start + step] for start in range(0, len(rows), step))
-
-
-def _linear_entropy(layer: LayerTrace, rows: Tensor, batch: int) -> Tensor:
-    """Entropy [H, n] of rows that follow one another, by one fused call.
-
-    A row's entropy is lse − Σ w·s − w_sink·s_sink, and Σ w·s = scale · (q · out) where out is attention with V := K'.
-    """
-    spec, first, end = layer.spec, int(rows[0]), int(rows[-1]) + 1
-    keys = key_range(spec, (0, end), layer.length)
-    q = layer.query_vectors(rows=(first, end), batch=batch)
-    k = layer.key_vectors(keys=keys, batch=batch)
-    padding = None if layer.padding is None else layer.padding[batch : batch + 1, slice(*keys)]
-    sinks = layer.sink_logits()
-    result = fused_attention(q[None], k[None], k[None], spec, past=first, padding=padding, sinks=sinks)
-    entropy = result.lse[0] - paired_scores(q, result.out[0], spec)
-    if sinks is not None:
-        entropy -= layer.sink_weights(rows=(first, end), batch=batch) * sinks[:, None]
-    return entropy
-
-
-def _cell_entropy(layer: LayerTrace, rows: Tensor, batch: int) -> Tensor:
-    """Entropy [H, n] of any rows, cell by cell: −Σ w·ln w, the sink's share among them."""
-    keys = key_range(layer.spec, (int(rows[0]), int(rows[-1]) + 1), layer.length)
-    hidden = ~layer.visible(rows, keys, batch=batch)
-    found = []
-    for head in range(layer.spec.heads):
-        fine = layer.precision(head, rows, batch=batch)
-        raw = layer.raw_scores(head, rows, keys, batch=batch, dtype=fine)
-        logs = layer.log_weights(raw, head, rows, batch=batch).masked_fill_(hidden, 0.0)
-        found.append(-(logs * logs.exp()).sum(-1).float())
-    taken: Tensor = torch.special.entr(layer.sink_weights(rows=rows, batch=batch))
-    return torch.stack(found) + taken
+    return rows[torch.isfinite(layer.normaliser(0, rows, batch=batch))]
 
 
 STATISTICS: Final = {

@@ -12,23 +12,22 @@ import math
 from collections import OrderedDict
 from dataclasses import replace
 
-import torch
-from torch import Tensor
-
 from ropewalk.model.decoder.scores import Span
-from ropewalk.model.progress import Partial, Progress, Steps, finished
+from ropewalk.model.progress import Partial, Progress, Steps, finished, saying
 from ropewalk.model.readings.frames import Frame, Pixels, frame_of, reaches, starts
 from ropewalk.model.readings.readout import frozen
 from ropewalk.model.readings.records import HeadPatch, HeadPicture, Reduction, Tile
-from ropewalk.model.readings.reducer import WHAT, reduced
+from ropewalk.model.readings.reducer import reduced
+from ropewalk.model.readings.score_blocks import Room
 from ropewalk.model.runs.layer_trace import LayerTrace
 
 AT_ONCE = 1 << 21
 """Cells that are reduced without a pause: about 10 ms on one core, so that another head is seen within a few frames."""
 SQUARE_SIDE = 128
-"""Pixels along a refined square, fewer where they would cover more than SQUARE_CELLS cells."""
-SQUARE_CELLS = 1 << 24
+"""Pixels along a refined square, unless it would cover fewer cells than are worth one, or more than are one step."""
+LEAST_CELLS, MOST_CELLS = 1 << 22, 1 << 24
 CACHE_BYTES = 256 << 20
+WHAT = "Refining the picture"
 
 
 class TileCache:
@@ -150,31 +149,20 @@ def refine_steps(
     if frame.reduction == "sampled":
         return _sampled(layer, frame)
     squares = sorted(_squares(layer, frame), key=lambda one: not reaches(layer, one))
-    done: list[tuple[Frame, Pixels]] = []
+    whole, room = Pixels.empty(frame, layer.positions.device), Room()
     for number, square in enumerate(squares):
-        key = _key(layer, square)
+        key, (place, part) = _key(layer, square), _overlap(frame, square)
         found = kept.get(key)
         if found is None:
-            pauses = reduced(layer, square)
-            while found is None:
-                try:
-                    next(pauses)
-                except StopIteration as stop:
-                    found = stop.value
-                else:
-                    yield Progress(number, len(squares), WHAT)
+            into = whole.part(place) if _is_inside(square, frame) else None
+            found = yield from saying(Progress(number, len(squares), WHAT), reduced(layer, square, into, room))
             kept.keep(key, found)
-        done.append((square, found))
-        yield Partial(number + 1, len(squares), WHAT, _patch(frame, square, found))
-    return _picture(layer, frame, _joined(frame, done))
-
-
-def whole_head_steps(
-    layer: LayerTrace, head: int, pixels: int = 512, *, reduction: Reduction = "max", raw: bool, batch: int = 0
-) -> Steps[HeadPicture]:
-    """Reduce all of a head in full, pausing often, without parts on the way and without keeping anything."""
-    frame = frame_of(layer, head, None, None, pixels, reduction=reduction, raw=raw, batch=batch)
-    return _picture(layer, frame, (yield from reduced(layer, frame)))
+        else:
+            into = None
+        if into is None:
+            whole.put(place, found.part(part))
+        yield Partial(number + 1, len(squares), WHAT, _patch(place, found.part(part)))
+    return _picture(layer, frame, whole)
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -183,7 +171,8 @@ def whole_head_steps(
 
 def _squares(layer: LayerTrace, frame: Frame) -> list[Frame]:
     """The squares of the pixel grid that a frame touches, whole ones, so that they serve the next frame too."""
-    side = max(1, min(SQUARE_SIDE, math.isqrt(SQUARE_CELLS // (frame.cell[0] * frame.cell[1]))))
+    least, most = (math.isqrt(cells // (frame.cell[0] * frame.cell[1])) for cells in (LEAST_CELLS, MOST_CELLS))
+    side = max(1, min(max(SQUARE_SIDE, least), most))
     return [
         replace(frame, rows=rows, columns=columns)
         for rows in _grid(frame.rows, side * frame.cell[0], layer.length)
@@ -211,33 +200,29 @@ def _overlap(frame: Frame, square: Frame) -> tuple[tuple[slice, slice], tuple[sl
     return (in_frame[0], in_frame[1]), (in_square[0], in_square[1])
 
 
-def _patch(frame: Frame, square: Frame, found: Pixels) -> HeadPatch:
-    place, part = _overlap(frame, square)
+def _is_inside(square: Frame, frame: Frame) -> bool:
+    spans = zip((frame.rows, frame.columns), (square.rows, square.columns), strict=True)
+    return all(whole[0] <= part[0] and part[1] <= whole[1] for whole, part in spans)
+
+
+def _patch(place: tuple[slice, slice], found: Pixels) -> HeadPatch:
     return HeadPatch(
         top=place[0].start,
         left=place[1].start,
-        scores=frozen(found.scores[part]),
-        weights=frozen(found.weights[part]),
-        visible=frozen(found.visible[part]),
-        raw=None if found.raw is None else frozen(found.raw[part]),
+        scores=frozen(found.scores),
+        weights=frozen(found.weights),
+        visible=frozen(found.visible),
+        raw=None if found.raw is None else frozen(found.raw),
     )
 
 
 def _joined(frame: Frame, squares: list[tuple[Frame, Pixels]]) -> Pixels:
     """Put squares together."""
-    whole = _empty(frame, squares[0][1].scores.device)
+    whole = Pixels.empty(frame, squares[0][1].scores.device)
     for square, found in squares:
         place, part = _overlap(frame, square)
-        for to, here in zip(whole.arrays, found.arrays, strict=True):
-            to[place] = here[part]
+        whole.put(place, found.part(part))
     return whole
-
-
-def _empty(frame: Frame, device: torch.device) -> Pixels:
-    def zeros(dtype: torch.dtype = torch.float32) -> Tensor:
-        return torch.zeros(frame.shape, dtype=dtype, device=device)
-
-    return Pixels(zeros(), zeros(), zeros(torch.bool), zeros() if frame.raw else None)
 
 
 def _picture(layer: LayerTrace, frame: Frame, found: Pixels) -> HeadPicture:

@@ -267,11 +267,12 @@ class LayerTrace:
         dtype: torch.dtype = torch.float32,
     ) -> Tensor:
         """Scores before the mask of row ``queries[i]`` with ``keys[i]``, [n] of one head, [H, n] of all."""
-        k = self.key_vectors(head, keys, batch=batch, dtype=dtype)
-        q = self.query_vectors(head, queries, batch=batch, dtype=dtype)
-        if head is None and len(k) != len(q):
-            k = k.repeat_interleave(len(q) // len(k), dim=0)
-        scores = paired_scores(q, k, self.spec)
+        k = self.key_vectors(head, _span(keys), batch=batch, dtype=dtype)
+        q = self.query_vectors(head, _span(queries), batch=batch, dtype=dtype)
+        if head is None:
+            scores = paired_scores(q.view(len(k), -1, *q.shape[1:]), k[:, None], self.spec).flatten(0, 1)
+        else:
+            scores = paired_scores(q, k, self.spec)
         added = None if self.mask is None else self.mask.added_to_pairs(head, queries, keys, batch)
         scores = scores if added is None else scores.add_(added)
         for pattern, part, rows, place in self._written(scores, head, queries):
@@ -322,6 +323,13 @@ def _picked(kept: Rows, batch: int, head: int | None, rows: Picked) -> Tensor:
     """Some rows of one head, or of all of them."""
     index = _index(rows)
     return kept.tensor[batch][:, index] if head is None else kept.tensor[batch, head][index]
+
+
+def _span(rows: Tensor) -> Span | Tensor:
+    """Row numbers as a range, where they are one: what it picks need not be copied."""
+    if not len(rows) or int(rows[-1] - rows[0]) != len(rows) - 1 or not bool((rows.diff() == 1).all()):
+        return rows
+    return int(rows[0]), int(rows[-1]) + 1
 
 
 def _index(rows: Picked) -> slice | Tensor:

@@ -17,7 +17,7 @@ from ropewalk.model.decoder.interventions import ReadKvHead, SetPattern
 from ropewalk.model.errors import InterventionError
 from ropewalk.model.progress import finished
 from ropewalk.model.readings import patterns, readout
-from ropewalk.model.readings.tiles import read_head, whole_head_steps
+from ropewalk.model.readings.tiles import read_head
 from ropewalk.model.runs.trace import Trace, append, capture, capture_steps, replay
 from tests.closeness import assert_close
 from tests.model.small_models import CONFIGS, make, random_ids
@@ -85,7 +85,7 @@ def test_every_reader_says_what_was_written() -> None:
             assert cell.score == pytest.approx(np.log(WRITTEN[query, key].item()) if (query, key) != (4, 4) else -1000)
             assert (cell.weight == 0) == ((query, key) == (4, 4))
     assert read_head(layer, HEAD).weights.values == pytest.approx(WRITTEN.numpy(), abs=1e-6)
-    small = finished(whole_head_steps(layer, HEAD, pixels=4, raw=False)).weights.values
+    small = read_head(layer, HEAD, pixels=4).weights.values
     cells = np.zeros((8, 8), np.float32)
     cells[:TOKENS, :TOKENS] = WRITTEN
     assert small == pytest.approx(cells.reshape(4, 2, 4, 2).max((1, 3)), abs=1e-6)

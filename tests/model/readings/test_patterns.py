@@ -12,8 +12,9 @@ from ropewalk.model.decoder.decoder import Decoder
 from ropewalk.model.decoder.interventions import ReadKvHead
 from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Partial, finished
-from ropewalk.model.readings import patterns, readout, thumbnails
+from ropewalk.model.readings import layer_weights, patterns, readout, thumbnails
 from ropewalk.model.readings.records import AtlasPart
+from ropewalk.model.readings.tiles import read_head
 from ropewalk.model.runs.trace import capture
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
@@ -147,10 +148,28 @@ def test_thumbnails_are_the_weights_with_masked_cells_missing() -> None:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
+def test_thumbnails_are_small_pictures_of_their_heads(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layer_weights, "BLOCK_CELLS", 60)
+    monkeypatch.setattr(layer_weights, "LEAST_QUERIES", 5)
+    monkeypatch.setattr(layer_weights, "BLOCK_QUERIES", 5)
+    padding = torch.ones(2, 23, dtype=torch.bool)
+    padding[1, :5] = False
+    trace = capture(make(name), random_ids(23, batch=2), padding=padding)
+    for batch in (0, 1):
+        atlas = finished(thumbnails.atlas_steps(trace, pixels=8, batch=batch))
+        for layer in range(3):
+            for head in range(4):
+                picture = read_head(trace[layer], head, pixels=8, raw=False, batch=batch).weights
+                assert np.array_equal(~np.isnan(atlas.thumbnails[layer, head]), picture.visible)
+                found = np.nan_to_num(atlas.thumbnails[layer, head])
+                assert found == pytest.approx(picture.values, abs=3e-6)
+
+
+@pytest.mark.parametrize("name", CONFIGS)
 def test_the_entropy_of_a_long_run_is_that_of_some_of_its_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(patterns, "EXACT_ENTROPY_UP_TO", 10)
     monkeypatch.setattr(patterns, "ENTROPY_ROWS", 4)
-    monkeypatch.setattr(patterns, "BLOCK_CELLS", 100)
+    monkeypatch.setattr(layer_weights, "BLOCK_CELLS", 100)
     trace = capture(make(name), random_ids(31))
     found, _ = patterns.head_scores(trace, ["entropy"])
     assert set(found) == {"entropy"}
@@ -168,7 +187,9 @@ def test_blocks_of_rows_do_not_change_the_entropy(monkeypatch: pytest.MonkeyPatc
     for name in CONFIGS:
         trace = capture(make(name), random_ids(31))
         whole, _ = patterns.head_scores(trace, ["entropy"])
-        monkeypatch.setattr(patterns, "BLOCK_CELLS", 1000)
+        monkeypatch.setattr(layer_weights, "BLOCK_CELLS", 100)
+        monkeypatch.setattr(layer_weights, "BLOCK_QUERIES", 12)
+        monkeypatch.setattr(layer_weights, "LEAST_QUERIES", 4)
         pieces, _ = patterns.head_scores(trace, ["entropy"])
         monkeypatch.undo()
         assert pieces["entropy"] == pytest.approx(whole["entropy"], abs=1e-5), name

@@ -16,6 +16,7 @@ from ropewalk.model.errors import TraceError
 from ropewalk.model.progress import Partial, finished
 from ropewalk.model.readings import frames, readout, reducer, tiles
 from ropewalk.model.readings.records import Bools, Floats, HeadPatch, HeadPicture, Reduction
+from ropewalk.model.readings.score_blocks import ScoreBlocks
 from ropewalk.model.readings.tiles import TileCache, read_head, refine_steps
 from ropewalk.model.runs.layer_trace import LayerTrace
 from ropewalk.model.runs.trace import Trace, append, capture
@@ -31,6 +32,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reducer, "BLOCK_QUERIES", 6)
     monkeypatch.setattr(reducer, "BLOCK_KEYS", 9)
     monkeypatch.setattr(tiles, "SQUARE_SIDE", 4)
+    monkeypatch.setattr(tiles, "LEAST_CELLS", 0)
     monkeypatch.setattr(tiles, "AT_ONCE", 0)
 
 
@@ -93,6 +95,7 @@ def test_at_once_and_square_by_square_are_the_same_picture(name: str, monkeypatc
     trace = padded_trace(name, 61)
     whole = read_head(trace[2], 3, (2, 60), (4, 61), 13, batch=1)
     monkeypatch.setattr(tiles, "SQUARE_SIDE", 3)
+    monkeypatch.setattr(tiles, "LEAST_CELLS", 0)
     pieces = finished(refine_steps(trace[2], 3, (2, 60), (4, 61), 13, batch=1))
     for one, other in ((whole.weights, pieces.weights), (whole.scores, pieces.scores)):
         assert one.values == pytest.approx(other.values, abs=1e-6)
@@ -158,14 +161,15 @@ def test_without_scores_before_the_mask_hidden_squares_cost_nothing(
     small_blocks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cells = 0
-    block = reducer.Reducer._block
+    block = ScoreBlocks.block
 
-    def counted(self: reducer.Reducer, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    def counted(self: ScoreBlocks, n: slice, columns: tuple[int, int]) -> torch.Tensor:
         nonlocal cells
-        cells += len(q) * len(k)
-        return block(self, q, k)
+        scores = block(self, n, columns)
+        cells += scores.numel()
+        return scores
 
-    monkeypatch.setattr(reducer.Reducer, "_block", counted)
+    monkeypatch.setattr(ScoreBlocks, "block", counted)
     trace = capture(make("plain"), random_ids(120))
     picture = finished(refine_steps(trace[0], 0, pixels=40, raw=False))
     assert picture.scores.raw is None
@@ -329,3 +333,13 @@ def test_no_weight_passes_1_where_scores_are_a_thousand_times_as_large(name: str
             torch.testing.assert_close(torch.tensor(whole.weights.values), blocks, rtol=0.0, atol=2e-4)
             assert coarse.weights.values.max() <= 1.0
     assert worst > 1.0 or name == "soft_cap", "or nothing is proved"
+
+
+def test_a_key_that_is_no_number_spoils_only_what_sees_it(small_blocks: None) -> None:
+    trace = capture(make("plain"), random_ids(24))
+    keys = trace[0].keys.tensor.clone()
+    keys[:, :, 10] = float("nan")
+    broken = replace(trace[0], keys=Rows.of(keys))
+    whole, sound = (finished(refine_steps(one, 1, (0, 10), None, 8, raw=False)) for one in (broken, trace[0]))
+    assert np.array_equal(whole.weights.values, sound.weights.values)
+    assert np.isnan(finished(refine_steps(broken, 1, None, None, 8, raw=False)).weights.values).any()
