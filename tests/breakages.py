@@ -366,9 +366,9 @@ BREAKAGES = (
     score_blocks("a window's edge is not masked", "rows[1] - spec.window", "rows[0] - spec.window"),
     score_blocks("hidden cells take a limit of other blocks", "columns[0] - first, columns[1]", "0, columns[1]"),
     of("model/readings/layer_weights.py", "model/readings/test_patterns")(
-        "the heads of a kv head get one another's entropy",
-        "heads.setdefault(layer.spec",
-        "heads.setdefault(0 * layer.spec",
+        "thumbnails read a kv head that is not theirs",
+        "heads.setdefault(layer.spec.kv_head_of(head), [])",
+        "heads.setdefault(0, [])",
     ),
     patterns("induction looks at the token itself", "keys.append(before + 1)", "keys.append(before)"),
     patterns("induction of tokens twice looks one too far back", "list(range(1, period))", "list(range(period - 1))"),

@@ -18,8 +18,11 @@ from ropewalk.model.readings.reducer import pool_into
 from ropewalk.model.readings.score_blocks import Room, ScoreBlocks, pieces, reached
 from ropewalk.model.runs.layer_trace import LayerTrace
 
-BLOCK_QUERIES, BLOCK_CELLS = 384, 1 << 18
-"""Rows of all heads of a block together, and its weights: 1 MiB in float32, and as much for their logarithms."""
+BLOCK_QUERIES, BLOCK_CELLS = 768, 1 << 20
+"""Rows of all heads of a block together, and its weights: 4 MiB in float32, and as much for their logarithms.
+
+Smaller ones would fit a core's own cache, but threads would wait for one another more often.
+"""
 LEAST_QUERIES = 32
 
 

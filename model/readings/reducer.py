@@ -20,6 +20,8 @@ from ropewalk.model.runs.layer_trace import LayerTrace
 BLOCK_QUERIES = 256
 BLOCK_KEYS = 1024
 """Scores computed at a time, 1 MiB in float32: what a core's own cache holds."""
+BAND_CELLS = 1 << 17
+"""What is pooled over keys before it is pooled over queries, where that is more."""
 
 
 class Reducer:
@@ -42,9 +44,9 @@ class Reducer:
         self.lse = self.blocks.lse[0]
         self.mean = frame.reduction == "mean"
         self.pixels = into.to(self.lse.dtype)
-        nothing = 0.0 if self.mean else LOWEST
-        self.pixels.scores.fill_(nothing)
-        self.pixels.weights.fill_(nothing)
+        self.nothing = 0.0 if self.mean else LOWEST
+        self.pixels.scores.fill_(self.nothing)
+        self.pixels.weights.fill_(self.nothing)
         kinds = ["scores", *["weights"] * self.mean, *["raw"] * frame.raw]
         longest = max(stop - start for start, stop in self._bands())
         self.band = {kind: self.lse.new_empty(frame.shape[1], longest) for kind in kinds}  # [w, n]
@@ -53,29 +55,33 @@ class Reducer:
         """Reduce block after block, pausing when a slice of time is over."""
         watch, wide = Watch(), self.frame.cell[1]
         for band in self._bands():
-            seen = reached(self.layer, band, self.frame.columns, wide)
-            for rows in pieces(band, 1, BLOCK_QUERIES):
+            parts = pieces(band, 1, BLOCK_QUERIES)
+            if len(parts) > 1:  # not all of them reach as many keys
+                for pooled in self.band.values():
+                    pooled.fill_(self.nothing)
+            for rows in parts:
+                seen = reached(self.layer, rows, self.frame.columns, wide)
                 for columns in pieces(self.frame.columns if self.frame.raw else seen, wide, BLOCK_KEYS):
-                    self._reduce(rows, columns, band)
+                    self._reduce(rows, columns, band[0])
                     if watch.over:
                         yield
                         watch.restart()
-            self._pool(band, seen)
+            self._pool(band, reached(self.layer, band, self.frame.columns, wide))
         return self._finished()
 
     def _bands(self) -> list[Span]:
         """The rows of the frame, cut where pixels end."""
-        return pieces(self.frame.rows, self.frame.cell[0], BLOCK_QUERIES)
+        return pieces(self.frame.rows, self.frame.cell[0], max(BLOCK_QUERIES, BAND_CELLS // self.frame.shape[1]))
 
-    def _reduce(self, rows: Span, columns: Span, band: Span) -> None:
-        """Pool one block over its keys."""
+    def _reduce(self, rows: Span, columns: Span, top: int) -> None:
+        """Pool one block over its keys, for a band whose first row is ``top``."""
         wide, first = self.frame.cell[1], self.frame.rows[0]
         n = slice(rows[0] - first, rows[1] - first)
-        place = self._columns(columns), slice(rows[0] - band[0], rows[1] - band[0])
+        place = self._columns(columns), slice(rows[0] - top, rows[1] - top)
         scores = self.blocks.block(n, columns)  # [m, 1, n]
         if self.frame.raw:
             pool_into(self.band["raw"][place], scores[:, 0], wide, self.mean)
-            low, high = key_range(self.layer.spec, band, self.layer.length)
+            low, high = key_range(self.layer.spec, rows, self.layer.length)
             if columns[0] >= high or columns[1] <= low:
                 return
         hidden = self.blocks.hide(scores, n, columns)

@@ -93,10 +93,6 @@ class ScoreBlocks:
                 scores[:, number].add_(added.T)
         return scores
 
-    def hidden(self, n: slice, columns: Span) -> list[tuple[slice, Tensor]]:
-        """Where some query may not see some key: keys of a block, and [keys, 1, n] bool, true where it does not."""
-        return [(keys, self._unseen(n, part)) for keys, part in self._doubtful(n, columns)]
-
     def hide(self, scores: Tensor, n: slice, columns: Span) -> bool:
         """Let every score of a block that is hidden be :data:`LOWEST`; whether there may be some."""
         doubtful = self._doubtful(n, columns)

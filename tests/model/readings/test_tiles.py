@@ -31,6 +31,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Blocks and squares so small that a short run needs many of them, and nothing done at once."""
     monkeypatch.setattr(reducer, "BLOCK_QUERIES", 6)
     monkeypatch.setattr(reducer, "BLOCK_KEYS", 9)
+    monkeypatch.setattr(reducer, "BAND_CELLS", 100)
     monkeypatch.setattr(tiles, "SQUARE_SIDE", 4)
     monkeypatch.setattr(tiles, "LEAST_CELLS", 0)
     monkeypatch.setattr(tiles, "AT_ONCE", 0)
