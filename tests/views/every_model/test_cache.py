@@ -42,7 +42,8 @@ def test_timeline(window: MainWindow) -> None:
     click(window, panel.steps, panel.steps.cell_of(prefill + 2).center().toPoint())
     assert run_of(window).length == prefill + 2
     for name in ("tokens", "scores"):
-        assert f"{prefill + 2}" in window.panels[name].subtitle.text()
+        assert f"{prefill + 2}" in front(window, name).subtitle.text()
+    front(window, "timeline")
     assert np.allclose(
         Twin(session).weights(LAYER, HEAD), whole.weights(LAYER, HEAD)[: prefill + 2, : prefill + 2], atol=1e-9
     )
