@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import struct
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -123,6 +125,32 @@ def test_weights_cut_short_while_they_are_read(folder: Path) -> None:
             [files.read(name, torch.float32) for name in whole]
     finally:
         files.close()
+
+
+CUT = """
+import os, sys
+from pathlib import Path
+import torch
+from ropewalk.model.checkpoints.formats.table import FORMATS
+from ropewalk.model.errors import CheckpointError
+
+for path in map(Path, sys.argv[1:]):
+    files = next(one for one in FORMATS if one.recognises(path)).open(path, {}).files
+    os.truncate(path, 0)
+    try:
+        [files.read(name, torch.float32) for name in files.tensors]
+    except CheckpointError as error:
+        print(error.sentence)
+    files.close()
+"""
+
+
+def test_files_cut_short_while_they_are_open_end_no_process(gguf_file: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", CUT, gguf_file], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        "model.gguf was cut short while it was read: it ends where a weight was; open it again when it is whole."
+    ]
 
 
 def test_a_header_longer_than_the_file(folder: Path) -> None:
