@@ -65,7 +65,7 @@ WHOLE = Part()
 
 
 class TensorFile(Protocol):
-    """Tensors by name; a tensor is read when it is asked for, through mmap where the format allows."""
+    """Tensors by name; a tensor is read when it is asked for, from its file."""
 
     @property
     def tensors(self) -> Mapping[str, Stored]:
