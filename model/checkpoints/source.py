@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -46,12 +47,25 @@ class Part:
         one = tensor if self.expert is None else tensor[self.expert]
         return one if self.rows is None else (one if one.ndim else one.view(1))[slice(*self.rows)]
 
+    def place(self, shape: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
+        """How many numbers lie before the part in a whole tensor of this shape, and the shape of the part."""
+        before = 0
+        if self.expert is not None:
+            shape = shape[1:]
+            before = self.expert * prod(shape)
+        if self.rows is not None:
+            shape = shape or (1,)
+            first, last = self.rows[0], min(self.rows[1], shape[0])
+            before += first * prod(shape[1:])
+            shape = (max(0, last - first), *shape[1:])
+        return before, shape
+
 
 WHOLE = Part()
 
 
 class TensorFile(Protocol):
-    """Tensors by name; a tensor is read when it is asked for, through mmap where the format allows."""
+    """Tensors by name; a tensor is read when it is asked for, from its file."""
 
     @property
     def tensors(self) -> Mapping[str, Stored]:

@@ -80,11 +80,17 @@ class GgufTensors:
 
     def extra(self, name: str) -> tuple[float, ...] | None:
         """A tensor of frequencies, None where there is none."""
-        return tuple(self._files[name].numbers(name, torch.float32).tolist()) if name in self._files else None
+        if name not in self._files:
+            return None
+        try:
+            return tuple(self._files[name].numbers(name, torch.float32).tolist())
+        finally:
+            self._files[name].close()  # it is only described so far, and may never be read
 
     def close(self) -> None:
-        """Let go of the files; a map is given back when its last view is gone."""
-        self._files.clear()
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
 
 
 def unpermuted(rows: Tensor, heads: int) -> Tensor:

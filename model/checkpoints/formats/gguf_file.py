@@ -6,7 +6,6 @@ Numbers are little-endian; a tensor's dimensions are listed fastest first. Block
 
 from __future__ import annotations
 
-import mmap
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,15 +13,15 @@ from functools import cache
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import torch
 from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, dequantize
-from numpy.typing import NDArray
 from torch import Tensor
 
 from ropewalk.model.checkpoints.damage import check_is_data
+from ropewalk.model.checkpoints.formats.file_bytes import FileBytes
 from ropewalk.model.checkpoints.source import WHOLE, Part
 from ropewalk.model.errors import CheckpointError
 
@@ -62,6 +61,11 @@ class Placed:
     start: int
     size: int
 
+    @property
+    def row_bytes(self) -> int:
+        """How much one row of the last axis takes."""
+        return self.size // prod(self.shape[:-1])
+
 
 class GgufFile:
     """One open GGUF file.
@@ -79,52 +83,59 @@ class GgufFile:
     def __init__(self, path: Path) -> None:
         check_is_data(path)
         self.path = path
-        with path.open("rb") as file:
-            # copy on write: torch asks for memory that may be written to, and nobody writes
-            self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        self._bytes = FileBytes()
         self.metadata: Mapping[str, Any]
         self.placed: Mapping[str, Placed]
-        self.metadata, self.placed = _header(_Reader(self._map, path))
+        with path.open("rb") as file:
+            self.metadata, self.placed = _header(_Reader(file, path))
 
     def numbers(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
-        """A part of a tensor: a view of the file where it is stored plainly, else undone in slices into ``dtype``."""
+        """A part of a tensor: as it is where it is stored plainly, else undone in slices into ``dtype``."""
         placed = self.placed[name]
         if placed.kind in PLAIN:
             kind = PLAIN[placed.kind]
-            count = placed.size // kind.itemsize
-            return part.of(torch.frombuffer(self._map, dtype=kind, count=count, offset=placed.start).view(placed.shape))
-        data: NDArray[np.uint8] = np.frombuffer(self._map, dtype=np.uint8, count=placed.size, offset=placed.start)
-        block, block_bytes = GGML_QUANT_SIZES[placed.kind]
-        stored = torch.from_numpy(data.reshape(*placed.shape[:-1], placed.shape[-1] // block * block_bytes))
-        chosen = part.of(stored) if stored.ndim > 1 else stored
-        rows = chosen.reshape(-1, chosen.shape[-1]).numpy()
-        out = torch.empty((rows.shape[0], placed.shape[-1]), dtype=dtype)
-        step = max(1, SLICE_BYTES // max(1, rows.shape[1]))
-        for start in range(0, rows.shape[0], step):
+            before, shape = part.place(placed.shape)
+            return self._bytes.read(self.path, placed.start + before * kind.itemsize, shape, kind)
+        if len(placed.shape) == 1:
+            return part.of(self._undone(placed, placed.start, (1,), dtype)[0])
+        before, rows = part.place(placed.shape[:-1])
+        return self._undone(placed, placed.start + before * placed.row_bytes, rows, dtype)
+
+    def _undone(self, placed: Placed, start: int, rows: tuple[int, ...], dtype: torch.dtype) -> Tensor:
+        """Rows of blocks that begin at a byte of the file, undone."""
+        count, width = prod(rows), placed.row_bytes
+        out = torch.empty((count, placed.shape[-1]), dtype=dtype)
+        step = max(1, SLICE_BYTES // width)
+        for first in range(0, count, step):
+            slice_ = out[first : first + step]
+            stored = self._bytes.read(self.path, start + first * width, (slice_.shape[0], width), torch.uint8)
             with np.errstate(all="ignore"):
-                slice_ = dequantize(rows[start : start + step], placed.kind)
-            out[start : start + step].copy_(torch.from_numpy(slice_))
-        undone = out.view(*chosen.shape[:-1], placed.shape[-1])
-        return undone if stored.ndim > 1 else part.of(undone)
+                slice_.copy_(torch.from_numpy(dequantize(stored.numpy(), placed.kind)))
+        return out.view(*rows, placed.shape[-1])
+
+    def close(self) -> None:
+        """Close the file; it is opened again when more is read."""
+        self._bytes.close()
 
 
 class _Reader:
     """Reads forward through a file and refuses to read past its end."""
 
-    def __init__(self, data: mmap.mmap, path: Path) -> None:
-        self.data = data
+    def __init__(self, file: BinaryIO, path: Path) -> None:
+        self.file = file
         self.path = path
         self.at = 0
-        self.size = len(data)
+        self.size = path.stat().st_size
 
     def take(self, count: int, what: str) -> bytes:
-        if count > self.size - self.at:
+        data = self.file.read(count) if count <= self.size - self.at else b""
+        if len(data) < count:
             raise CheckpointError(
                 f"{self.path.name} ends at byte {self.size:,}, but {what} at byte {self.at:,} needs {count:,} bytes "
                 "more; it was cut short or is damaged, so download it again."
             )
         self.at += count
-        return self.data[self.at - count : self.at]
+        return data
 
     def number(self, code: str, what: str) -> Any:
         form = struct.Struct("<" + code)
@@ -137,15 +148,16 @@ class _Reader:
 
     def texts(self, what: str) -> list[str]:
         """A list of texts, read in one go: a vocabulary has a hundred thousand of them."""
-        data, size = self.data, self.size
         found: list[str] = []
+        read, size, unpack = self.file.read, self.size, LENGTH.unpack
         for _ in range(self.count(f"texts in {what}", 8)):
-            start = self.at + 8
-            length = LENGTH.unpack_from(data, self.at)[0] if start <= size else size
-            if length > size - start:
+            begun = read(8)
+            length = unpack(begun)[0] if len(begun) == 8 else size
+            data = read(length) if length <= size - self.at - 8 else b""
+            if len(begun) + len(data) < 8 + length:
                 self.take(8 + length, what)  # raises
-            self.at = start + length
-            found.append(data[start : self.at].decode("utf-8", "replace"))
+            self.at += 8 + length
+            found.append(data.decode("utf-8", "replace"))
         return found
 
     def count(self, what: str, least_bytes: int) -> int:

@@ -1,8 +1,7 @@
 """Safetensors: one file, or shards with an index. The header is checked here, byte for byte, before anything is read.
 
 The format is an 8-byte little-endian header length, a JSON header of names, dtypes, shapes and byte ranges, then the
-bytes. They are read and not mapped: what is cut short meanwhile is then a sentence, where a map would be the end of the
-process (SIGBUS).
+bytes.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ import json
 import re
 import struct
 from collections.abc import Mapping
-from contextlib import ExitStack
 from dataclasses import dataclass
-from io import FileIO
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +20,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.model.checkpoints.damage import check_is_data
+from ropewalk.model.checkpoints.formats.file_bytes import FileBytes
 from ropewalk.model.checkpoints.source import WHOLE, Part, Stored
 from ropewalk.model.errors import CheckpointError
 
@@ -51,43 +49,18 @@ class SafetensorsFiles:
     def __init__(self, tensors: Mapping[str, Placed]) -> None:
         self._placed = dict(tensors)
         self.tensors: Mapping[str, Stored] = MappingProxyType(self._placed)
-        self._stack = ExitStack()
-        self._open: dict[Path, FileIO] = {}
+        self._bytes = FileBytes()
 
     def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
         """A part of the tensor, in the dtype it is stored in."""
         placed = self._placed[name]
-        kind, shape, start = DTYPES[placed.dtype], placed.shape, placed.start
-        if part.expert is not None:
-            shape = shape[1:]
-            start += part.expert * prod(shape) * kind.itemsize
-        if part.rows is not None:
-            shape = shape or (1,)
-            first, last = part.rows[0], min(part.rows[1], shape[0])
-            start += first * prod(shape[1:]) * kind.itemsize
-            shape = (max(0, last - first), *shape[1:])
-        tensor = torch.empty(shape, dtype=kind)
-        self._fill(tensor.view(-1).view(torch.uint8).numpy().data, placed.file, start)
-        return tensor
-
-    def _fill(self, room: memoryview, path: Path, start: int) -> None:
-        if path not in self._open:
-            self._open[path] = self._stack.enter_context(path.open("rb", buffering=0))
-        file = self._open[path]
-        file.seek(start)
-        while room:
-            came = file.readinto(room)
-            if not came:
-                raise CheckpointError(
-                    f"{path.name} was cut short while it was read: it ends where a weight was; open it again when it "
-                    "is whole."
-                )
-            room = room[came:]
+        kind = DTYPES[placed.dtype]
+        before, shape = part.place(placed.shape)
+        return self._bytes.read(placed.file, placed.start + before * kind.itemsize, shape, kind)
 
     def close(self) -> None:
         """Close the files."""
-        self._open.clear()
-        self._stack.close()
+        self._bytes.close()
 
 
 def open_single(path: Path) -> SafetensorsFiles:

@@ -1,4 +1,4 @@
-"""PyTorch's own files (``.bin``, ``.pth``, ``.pt``): one, or shards with an index; read through mmap, never executed.
+"""PyTorch's own files (``.bin``, ``.pth``, ``.pt``): one, or shards with an index; described, read, and never executed.
 
 A torch file is a zip of a pickle and raw storages. The zip is checked before torch sees it, and the pickle is only read
 with ``weights_only=True``, which refuses everything but tensors and plain containers.
@@ -10,9 +10,11 @@ import pickle
 import pickletools
 import re
 import struct
+import sys
 import warnings
 import zipfile
 import zlib
+from bisect import bisect
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import MappingProxyType
@@ -22,6 +24,7 @@ import torch
 from torch import Tensor
 
 from ropewalk.model.checkpoints.damage import check_is_data, first_bytes
+from ropewalk.model.checkpoints.formats.file_bytes import FileBytes
 from ropewalk.model.checkpoints.formats.safetensors_files import check_no_extra_shard, read_index, shard_path
 from ropewalk.model.checkpoints.source import WHOLE, Part, Stored
 from ropewalk.model.errors import CheckpointError
@@ -62,10 +65,11 @@ Renamed = Callable[[Mapping[str, Any], Path], Mapping[str, Any]]
 
 
 class TorchFiles:
-    """Tensors of one or several torch files, held as views of the mapped files."""
+    """Tensors of one or several torch files: described, or views of a file that had to be mapped."""
 
     def __init__(self, handle: Mapping[str, tuple[Tensor, Path]]) -> None:
         self._handle = dict(handle)
+        self._bytes = FileBytes()
         self.tensors: Mapping[str, Stored] = MappingProxyType(
             {
                 name: Stored(name, tuple(value.shape), str(value.dtype).removeprefix("torch."), path)
@@ -74,11 +78,21 @@ class TorchFiles:
         )
 
     def read(self, name: str, dtype: torch.dtype, part: Part = WHOLE) -> Tensor:
-        """A view of the file, in the dtype it is stored in."""
-        return part.of(self._handle[name][0])
+        """A part of the tensor, in the dtype it is stored in."""
+        whole, path = self._handle[name]
+        value = part.of(whole)
+        if not value.is_meta:
+            return value
+        if not value.numel():
+            return torch.empty(value.shape, dtype=value.dtype)
+        size, stride = value.shape, value.stride()
+        start = _offset(whole) + int(value.storage_offset()) * value.itemsize
+        span = 1 + sum((count - 1) * step for count, step in zip(size, stride, strict=True))
+        return self._bytes.read(path, start, (span,), value.dtype).as_strided(size, stride)
 
     def close(self) -> None:
-        """Unmap."""
+        """Close the files and unmap."""
+        self._bytes.close()
         self._handle.clear()
 
 
@@ -105,7 +119,7 @@ def open_sharded(index: Path) -> TorchFiles:
 
 
 def load_file(path: Path) -> Any:
-    """What a torch file holds, mapped.
+    """What a torch file holds: tensors on ``meta`` that know their place in it, or mapped ones where torch tells none.
 
     Raises
     ------
@@ -113,10 +127,13 @@ def load_file(path: Path) -> Any:
         For a file that is no torch file, is damaged, or wants to run code.
     """
     check_is_data(path)
-    _check_zip(path)
+    records = _check_zip(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
+            found = torch.load(path, map_location="meta", weights_only=True) if records else None
+            if _all_placed(found, records, path.stat().st_size):
+                return found
             return torch.load(path, map_location="cpu", weights_only=True, mmap=True)
     except pickle.UnpicklingError as error:
         named = re.search(r"(?:GLOBAL|global|function|class)[ :]+`?([A-Za-z_][\w.]*\.[\w.]+)", str(error))
@@ -132,8 +149,35 @@ def load_file(path: Path) -> Any:
         ) from error
 
 
-def _check_zip(path: Path) -> None:
-    """Refuse what is no zip, and zips whose entries are compressed, encrypted or larger than the file."""
+def _offset(tensor: Tensor) -> int:
+    """The byte of the file at which a storage begins, -1 where torch is too old to say."""
+    return int(getattr(tensor.untyped_storage(), "_checkpoint_offset", None) or -1)
+
+
+def _all_placed(found: Any, records: list[tuple[int, int]], size: int) -> bool:
+    """Whether all tensors, also those one dictionary deeper, lie each within one entry of a file of ``size`` bytes.
+
+    A storage on ``meta`` grows where a tensor says that it is larger than it; a mapped one is refused by torch.
+    """
+    if not isinstance(found, Mapping):
+        return False
+    inner = [value.values() for value in found.values() if isinstance(value, Mapping)]
+    tensors = [one for values in (found.values(), *inner) for one in values if isinstance(one, Tensor)]
+    return all(one.layout == torch.strided and not one.is_neg() and _within(one, records, size) for one in tensors)
+
+
+def _within(tensor: Tensor, records: list[tuple[int, int]], size: int) -> bool:
+    start, length = _offset(tensor), tensor.untyped_storage().nbytes()
+    at = bisect(records, (start, 0)) - 1
+    return at >= 0 and length <= min(records[at][1], size - start)
+
+
+def _check_zip(path: Path) -> list[tuple[int, int]]:
+    """Refuse what is no zip, and zips whose entries are compressed, encrypted or larger than the file.
+
+    Returns where the entries begin and how long they are; none where the numbers are not in this machine's order of
+    bytes: torch swaps them, and on ``meta`` that ends the process.
+    """
     if not first_bytes(path, 4).startswith(b"PK\x03\x04"):
         raise CheckpointError(
             f"{path.name} is not a torch file of version 1.6 or newer (a zip of tensors); if it is an older one, load "
@@ -146,6 +190,8 @@ def _check_zip(path: Path) -> None:
             pickles = [one for one in entries if one.filename.endswith(".pkl") and one.file_size <= LARGEST_PICKLE]
             stored = [one for one in pickles if one.compress_type == zipfile.ZIP_STORED and one.file_size <= size]
             described = [archive.read(one) for one in stored]
+            orders = [one for one in entries if one.filename.lower().endswith("byteorder")]
+            native = all(one.file_size < 16 and archive.read(one) == sys.byteorder.encode() for one in orders)
     except (*DAMAGED, OSError) as error:
         raise CheckpointError(
             f"{path.name} begins like a torch file but has no readable table of contents, so it was cut short; "
@@ -168,6 +214,7 @@ def _check_zip(path: Path) -> None:
             f"{path.name} holds a tuple of more than {LARGEST_TUPLE:,} members, as no file of weights does: reading it "
             "could take for ever, so it is refused; use a safetensors copy of the model."
         )
+    return sorted((one.header_offset, one.file_size) for one in entries) if native else []
 
 
 def _largest_tuple(data: bytes) -> int:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 import struct
+import subprocess
+import sys
 import time
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,6 +19,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from ropewalk.model.checkpoints import open_checkpoint
+from ropewalk.model.checkpoints.formats import torch_files
 from ropewalk.model.checkpoints.formats.safetensors_files import open_single
 from ropewalk.model.checkpoints.formats.torch_files import tensors_of
 from ropewalk.model.checkpoints.source import Part
@@ -123,6 +127,69 @@ def test_weights_cut_short_while_they_are_read(folder: Path) -> None:
             [files.read(name, torch.float32) for name in whole]
     finally:
         files.close()
+
+
+CUT = """
+import os, sys
+from pathlib import Path
+import torch
+from ropewalk.model.checkpoints.formats.table import FORMATS
+from ropewalk.model.errors import CheckpointError
+
+for path in map(Path, sys.argv[1:]):
+    files = next(one for one in FORMATS if one.recognises(path)).open(path, {}).files
+    os.truncate(path, 0)
+    try:
+        [files.read(name, torch.float32) for name in files.tensors]
+    except CheckpointError as error:
+        print(error.sentence)
+    files.close()
+"""
+
+
+def test_files_cut_short_while_they_are_open_end_no_process(gguf_file: Path) -> None:
+    other = gguf_file.parent / "alone" / "weights.pth"
+    other.parent.mkdir()
+    weights = load_file(gguf_file.with_name("model.safetensors"))
+    torch.save(weights, other)
+    (other.parent / "config.json").write_bytes(gguf_file.with_name("config.json").read_bytes())
+    files = [gguf_file, other]
+    done = subprocess.run([sys.executable, "-c", CUT, *files], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() == [
+        f"{file.name} was cut short while it was read: it ends where a weight was; open it again when it is whole."
+        for file in files
+    ]
+
+
+@pytest.mark.parametrize("mapped", [False, True])
+def test_torch_weights_of_any_strides_are_read_in_parts(mapped: bool, tmp_path: Path) -> None:
+    numbers, shared = torch.arange(120.0).view(4, 5, 6), torch.arange(64.0)
+    whole = {
+        "plain": numbers, "turned": numbers.permute(2, 0, 1), "repeated": shared[3:4].expand(4, 3), "one": shared[7],
+        "some": shared[40:].view(4, 6)[:, ::2], "none": torch.empty(0, 3), "half": numbers.bfloat16(),
+        "whether": numbers > 50, **({"negative": torch._neg_view(shared)} if mapped else {}),
+    }  # fmt: skip
+    torch.save(whole, tmp_path / "one.bin")
+    files = torch_files.open_single(tmp_path / "one.bin")
+    assert {value.is_meta for value in torch_files.load_file(tmp_path / "one.bin").values()} == {not mapped}
+    for name, value in whole.items():
+        for part in (Part(), Part(rows=(1, 3)), *([Part(2, (1, 3))] if value.ndim == 3 else [])):
+            assert torch.equal(files.read(name, torch.float32, part), part.of(value))
+    files.close()
+
+
+def test_torch_weights_of_the_other_order_of_bytes(tmp_path: Path) -> None:
+    """Described without their numbers they would be the end of the process."""
+    torch.save({"x": torch.arange(4, dtype=torch.int32)}, tmp_path / "one.bin")
+    other = "big" if sys.byteorder == "little" else "little"
+    with zipfile.ZipFile(tmp_path / "one.bin") as before, zipfile.ZipFile(tmp_path / "two.bin", "w") as after:
+        for entry in before.infolist():
+            held = before.read(entry)
+            after.writestr(entry.filename, other if entry.filename.endswith("byteorder") else held)
+    files = torch_files.open_single(tmp_path / "two.bin")
+    assert files.read("x", torch.int32).tolist() == torch.arange(4, dtype=torch.int32).numpy().byteswap().tolist()
+    files.close()
 
 
 def test_a_header_longer_than_the_file(folder: Path) -> None:

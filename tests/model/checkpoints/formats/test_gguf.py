@@ -129,7 +129,9 @@ def test_every_kind_of_block_is_undone_in_slices(
     writer.write_tensors_to_file()
     writer.close()
     monkeypatch.setattr("ropewalk.model.checkpoints.formats.gguf_file.SLICE_BYTES", 4 * size)
-    found = GgufFile(tmp_path / "one.gguf").numbers("m", torch.float32)
+    file = GgufFile(tmp_path / "one.gguf")
+    found = file.numbers("m", torch.float32)
+    file.close()
     assert found.shape == (6, 2 * block)
     with np.errstate(all="ignore"):
         expected = gguf.dequantize(raw, kind)
@@ -146,6 +148,7 @@ def test_rows_are_put_back_in_order_piece_by_piece(tmp_path: Path) -> None:
         for rows in ((0, 1), (1, stored.shape[0]), (stored.shape[0] // 3, stored.shape[0] // 2)):
             piece = files.read(name, torch.float32, Part(rows=rows))
             assert_close(piece, whole[slice(*rows)], PRODUCTS)
+    files.close()
 
 
 @pytest.mark.parametrize("kind", [gguf.GGMLQuantizationType.Q4_1, gguf.GGMLQuantizationType.Q6_K])
@@ -162,6 +165,7 @@ def test_a_part_of_quantised_blocks_is_undone_alone(kind: gguf.GGMLQuantizationT
     whole = file.numbers("m", torch.float32)
     assert whole.shape == (3, 4, 2 * block)
     assert_blocks_close(file.numbers("m", torch.float32, Part(2, (1, 3))), whole[2, 1:3], block)
+    file.close()
 
 
 def test_a_split_file_opens_by_its_first_part(tmp_path: Path) -> None:
