@@ -50,7 +50,7 @@ def test_a_starter_is_written_and_is_not_done_yet(graded_here: None, capsys: pyt
     assert "is not written yet" in capsys.readouterr().err
 
 
-def test_a_right_function_passes_and_is_remembered(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_right_function_passes_and_is_remembered(graded_here: None, capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.py").write_text(RIGHT, encoding="utf-8")
     assert typed("challenge", "repeat_kv", "mine.py") == 0
     assert capsys.readouterr().out == "repeat_kv agrees with the engine in every case.\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeVar
@@ -40,7 +39,7 @@ def lessons_read_once() -> Iterator[None]:
     from tests.app.filled_lessons import SHELF
 
     read = {lesson.path: lesson for lesson in SHELF.lessons}
-    load = cache(loading.load_lesson)
+    load = loading.load_lesson
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(loading, "load_lesson", lambda path: read.get(path) or load(path))
         yield

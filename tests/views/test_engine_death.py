@@ -375,8 +375,7 @@ def test_a_panels_question_that_ends_two_engines_is_not_asked_again(bench: Bench
 def test_a_cancel_that_is_not_heard_offers_to_end_the_engine(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     session, strip = bench.session, bench.window.engine
     monkeypatch.setattr(connecting, "PATIENCE_MS", 80)
-    bench.kill()
-    bench.back()
+    bench.engine.hurry(little=False)
     bench.wish("deaf run:another")
     session.start(Prompt("another"))
     bench.meet()
