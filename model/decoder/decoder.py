@@ -239,7 +239,6 @@ class Decoder(nn.Module):
         self.norm = stream_norm(c) if c.final_norm else nn.Identity()
         self.hook_final = HookPoint()
         self.head = Linear(c.width, c.vocabulary, bias=c.logit_bias)
-        self._hooks = [part._forward_hooks for part in self.blocks.modules()]
         self.products = BY_TORCH  # of the runs that begin from now on
         self._tie()
         self.register_load_state_dict_post_hook(_tie_again)  # type: ignore[no-untyped-call]
@@ -350,11 +349,6 @@ class Decoder(nn.Module):
             yield
         finally:
             self.context_limit = kept
-
-    @property
-    def is_watched(self) -> bool:
-        """Whether a hook is attached anywhere in the blocks."""
-        return any(self._hooks)
 
     def pack(self) -> Decoder:
         """Lay the weights out for decode steps (``model.decoder.packing``); needs room for one block once more."""

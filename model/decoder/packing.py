@@ -93,7 +93,7 @@ class Joined:
     def __init__(self, *maps: nn.Linear) -> None:
         self.maps = maps
         self.sizes = [one.out_features for one in maps]
-        self._addresses: list[int] = []
+        self._places: list[tuple[int, tuple[int, ...]]] = []
         self._product: Map | None = None
 
     def __call__(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -111,9 +111,10 @@ class Joined:
 
     def one_product(self) -> Map | None:
         """The matrix (and the bias) of all maps together, None where there is none without copying."""
-        addresses = [one.weight.data_ptr() for one in self.maps]
-        if addresses != self._addresses:
-            self._addresses, self._product = addresses, self._found()
+        weights = [weight for one in self.maps for weight in (one.weight, one.bias) if weight is not None]
+        places = [(weight.data_ptr(), weight.stride()) for weight in weights]
+        if places != self._places:
+            self._places, self._product = places, self._found()
         return self._product
 
     def _found(self) -> Map | None:

@@ -73,6 +73,7 @@ class TorchProduct:
 class NumpyProduct(TorchProduct):
     """numpy's BLAS, which reads torch's memory and writes to it."""
 
+    @np.errstate(all="ignore")  # what overflows is infinite, as it is in torch
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """x · Wᵀ + b, [..., N]."""
         out = x.new_empty((*x.shape[:-1], weight.shape[0]))

@@ -11,8 +11,7 @@ Letters as in ``model.decoder.attention``.
 
 from __future__ import annotations
 
-import math
-import weakref
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -24,16 +23,19 @@ import torch
 from torch import Tensor, nn
 
 from ropewalk.model.decoder.activations import ACTIVATIONS
-from ropewalk.model.decoder.attention import Call, fused_kernel
+from ropewalk.model.decoder.attention import Attention, Call, fused_kernel
 from ropewalk.model.decoder.config import ModelConfig
-from ropewalk.model.decoder.decoder import Block, Decoder, Mlp
+from ropewalk.model.decoder.decoder import Block, Decoder, DenseMlp
+from ropewalk.model.decoder.hooks import HookPoint
 from ropewalk.model.decoder.norms import Norm
-from ropewalk.model.decoder.products import Product, product_for
+from ropewalk.model.decoder.products import Linear, Product, product_for
 
 Array = npt.NDArray[np.float32]
 
 FEW_PRODUCTS = 1 << 18
 """Products of one kv head's queries and keys that one thread has done before others are awake."""
+PARTS = {Block, Attention, DenseMlp, Linear, Norm, nn.Identity, HookPoint}
+"""What a plain block consists of; any other module in it may do anything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,13 +81,16 @@ class QuickStep:
         one_row = x.shape[:2] == (1, 1) and x.dtype == torch.float32 and x.device.type == "cpu"
         if not one_row or call.padding is not None or call.branch != "fused" or not _is_plain(model.config):
             return None
-        if model.is_watched:
+        kept = None if call.cache is None else call.cache.keys[0]
+        of_model = (model.config.kv_heads, model.config.head_width)
+        if kept is None or kept.tensor.dtype != x.dtype or kept.tensor.shape[1::2] != of_model:
             return None
-        product, plans = product_for(x), _PLANS.setdefault(model, {})
+        product, plans = product_for(x), _PLANS.of.setdefault(model, {})
         if product not in plans:
             plans[product] = _Plan(model, product)
-        return cls(model, call, plans[product]) if plans[product].is_ready() else None
+        return cls(model, call, plans[product]) if plans[product].is_ready(model) else None
 
+    @np.errstate(all="ignore")  # what overflows is infinite, as it is in torch
     def run_layer(self, layer: int, x: Tensor) -> Tensor:
         """What block ``layer`` makes of the stream [1, 1, D]."""
         at, v = self.plan.layers[layer], self.plan.vectors
@@ -99,7 +104,7 @@ class QuickStep:
         stream += v.added
         self._norm(stream, at.mlp_norm)
         at.gate_and_up()
-        torch.mul(self.activate(v.gate), v.up, out=v.hidden)
+        np.multiply(self.activate(v.gate).numpy(), v.up, out=v.hidden)
         at.down()
         stream += v.added
         return torch.from_numpy(stream).view(x.shape)
@@ -107,7 +112,7 @@ class QuickStep:
     def _norm(self, x: Array, gain: Array) -> None:
         """RMSNorm of ``x``."""
         normed = self.plan.vectors.normed
-        np.multiply(x, np.float32(1 / math.sqrt(float(x.dot(x)) / len(x) + self.eps)), out=normed)
+        np.multiply(x, np.float32(np.float64(float(x.dot(x)) / len(x) + self.eps) ** -0.5), out=normed)
         np.multiply(normed, gain, out=normed)
 
     def _attend(self, layer: int) -> None:
@@ -188,47 +193,57 @@ class _Vectors:
         self.blended = np.empty(c.heads * c.head_width, np.float32)
         self.grouped = self.blended.reshape(c.kv_heads, -1, c.head_width)  # [Hkv, G, Dh]
         self.bent = np.empty((2, c.mlp_width), np.float32)
-        self.gate, self.up = torch.from_numpy(self.bent)
-        self.hidden = torch.empty(c.mlp_width)
+        self.gate, self.up = torch.from_numpy(self.bent[0]), self.bent[1]
+        self.hidden = np.empty(c.mlp_width, np.float32)
         self.added = np.empty(c.width, np.float32)
 
 
 class _Plan:
-    """The products of a model's blocks as the weights were last, and how to tell whether they still are.
+    """The products of a model's blocks as they were last, and how to tell whether they still are.
 
     A weight is the same while the module holds the same parameter and that lies where it lay. Its numbers may change.
     """
 
+    @torch.inference_mode(False)  # what is made there cannot be written to anywhere else
     def __init__(self, model: Decoder, product: Product) -> None:
         self.product, self.vectors, self.layers = product, _Vectors(model.config), list[_Layer]()
-        self._blocks = [weakref.ref(model.block(layer)) for layer in range(model.config.layers)]
-        self._places: list[tuple[dict[str, nn.Parameter | None], str, nn.Parameter, int]] = []
+        self._look(model)
 
-    def is_ready(self) -> bool:
-        """Whether the weights lie as a quick step needs them."""
-        same = [handle[name] is one and one.data_ptr() == place for handle, name, one, place in self._places]
-        if not same or not all(same):
-            self._look()
-        return bool(self.layers)
+    def is_ready(self, model: Decoder) -> bool:
+        """Whether the blocks are plain and unwatched, and their weights lie as a quick step needs them."""
+        same = all(list(held.values()) == parts for held, parts in self._parts) and all(
+            held.get(name) is one and (one is None or (one.data_ptr(), one.stride()) == place)
+            for held, name, one, place in self._places
+        )
+        if not same:
+            self._look(model)
+        return bool(self.layers) and not any(self._hooks)
 
-    def _look(self) -> None:
-        blocks = [block for block in (one() for one in self._blocks) if block is not None]
+    @torch.inference_mode(False)
+    def _look(self, model: Decoder) -> None:
+        modules = list(model.blocks.modules())
+        self._parts = [(one._modules, list(one._modules.values())) for one in modules if one._modules]
         self._places = [
-            (module._parameters, name, parameter, parameter.data_ptr())
-            for block in blocks
-            for module in block.modules()
-            for name, parameter in module._parameters.items()
-            if parameter is not None
+            (module._parameters, name, one, None if one is None else (one.data_ptr(), one.stride()))
+            for module in modules
+            for name, one in module._parameters.items()
         ]
-        ready = [one for one in map(self._layer, blocks) if one is not None]
-        self.layers = ready if len(ready) == len(blocks) else []
+        self._hooks = [hooks for one in modules for hooks in (one._forward_hooks, one._forward_pre_hooks)]
+        layers = [self._layer(block) for block in model.blocks]
+        ready = [one for one in layers if one is not None]
+        self.layers = ready if len(ready) == len(layers) else []
 
-    def _layer(self, block: Block) -> _Layer | None:
-        """A block's products, None where the weights of one product do not lie side by side."""
+    def _layer(self, block: nn.Module) -> _Layer | None:
+        """A block's products, None where it is of another kind or the weights of one do not lie side by side."""
+        if not {type(one) for one in block.modules()} <= PARTS:
+            return None
+        assert isinstance(block, Block)
         attn, mlp, v = block.attn, block.mlp, self.vectors
-        assert isinstance(mlp, Mlp)
+        assert isinstance(mlp, DenseMlp)
         project, gate_and_up = attn.project.one_product(), mlp.project.one_product()
         if project is None or gate_and_up is None:
+            return None
+        if any(bias is not None for bias in (gate_and_up[1], attn.output.bias, mlp.down.bias)):
             return None
         weight, bias = project
         return _Layer(
@@ -238,7 +253,7 @@ class _Plan:
             output=self.product.into(attn.output.weight, v.blended, v.added),
             mlp_norm=_gain(block.mlp_norm),
             gate_and_up=self.product.into(gate_and_up[0], v.normed, v.bent.reshape(-1)),
-            down=self.product.into(mlp.down.weight, v.hidden.numpy(), v.added),
+            down=self.product.into(mlp.down.weight, v.hidden, v.added),
         )
 
 
@@ -250,4 +265,11 @@ def _gain(norm: nn.Module) -> Array:
     return gain
 
 
-_PLANS: WeakKeyDictionary[Decoder, dict[Product, _Plan]] = WeakKeyDictionary()
+class _Plans(threading.local):
+    """The plans of one thread: no two write to the same vectors."""
+
+    def __init__(self) -> None:
+        self.of: WeakKeyDictionary[Decoder, dict[Product, _Plan]] = WeakKeyDictionary()
+
+
+_PLANS = _Plans()

@@ -235,6 +235,43 @@ def test_what_is_right_is_timed(config: ModelConfig) -> None:
     assert all(one.seconds > 0 for one in choice.timings)
 
 
+@pytest.mark.parametrize("times", [float("nan"), float("inf"), 1e38, 1e-40, 0.0])
+def test_weights_out_of_reach_make_no_library_wrong(times: float) -> None:
+    model = Decoder(BASE)
+    for name, weight in model.block(0).named_parameters():
+        if name in ("attn.query.weight", "mlp.up.weight"):
+            weight.data.mul_(times)
+    assert finished(measure_steps(model, PRODUCTS)).refused == ()
+    wrong = finished(measure_steps(model, {"torch": PRODUCTS["torch"], "numpy": Wrong()}))
+    assert wrong.refused == ("numpy",)
+
+
+@pytest.mark.parametrize(("asked", "given"), [(None, [3]), ("1", [])])
+def test_numpy_gets_as_many_threads_as_torch_where_nobody_said_how_many(
+    asked: str | None, given: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    if asked is not None:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", asked)
+    limits: list[int] = []
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 3)
+    monkeypatch.setattr(product_choice, "threadpool_limits", lambda limit, user_api: limits.append(limit))
+    adopt(Decoder(BASE), "numpy")
+    assert limits == given
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_that_overflow_do_so_without_a_warning(name: ProductName) -> None:
+    """Warnings are errors here."""
+    model, ids = Decoder(BASE).pack(), random_ids(40)
+    model.products = Products.of(name)
+    for weight in model.block(0).parameters():
+        weight.data.mul_(1e25)
+    made = append(model, capture(model, ids), 5).logits
+    assert made is not None
+    assert not made.tensor.isfinite().all()
+
+
 def test_the_quickest_takes_the_place_of_torch_only_where_it_is_worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     turns: list[float] = []
 
@@ -295,7 +332,7 @@ def test_what_was_measured_is_kept_for_machine_versions_threads_and_widths(
     assert kept(BASE) is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"x": 1}'])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"x": 1}', "[" * 100_000])
 def test_a_damaged_file_is_measured_anew(auto: Path, text: str) -> None:
     auto.parent.mkdir()
     auto.write_text(text)

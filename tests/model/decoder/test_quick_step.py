@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from threading import Thread
+
 import pytest
 import torch
+from torch import nn
+from torch.nn.utils import parametrize, prune
 
 from ropewalk.model.decoder.config import ModelConfig, RopeConfig
-from ropewalk.model.decoder.decoder import Decoder, Mlp
+from ropewalk.model.decoder.decoder import Block, Decoder, Mlp
 from ropewalk.model.decoder.hooks import capture as recording
 from ropewalk.model.decoder.hooks import intervening
 from ropewalk.model.decoder.interventions import AblateHeads
 from ropewalk.model.decoder.packing import Joined, pack
+from ropewalk.model.decoder.products import Linear
 from ropewalk.model.decoder.quick_step import QuickStep
+from ropewalk.model.errors import ShapeError
 from ropewalk.model.readings import readout
 from ropewalk.model.runs.trace import Trace, append, capture
 from tests.closeness import assert_close, assert_identical, terms_of
@@ -109,6 +116,100 @@ def test_interventions_batches_padding_and_half_precision_go_through_the_modules
     half = packed(BASE).to(torch.bfloat16)
     append(half, capture(half, random_ids(6)), 4)
     assert taken == []
+
+
+def _replaced_map(block: Block) -> None:
+    block.mlp.down = Linear(64, 32, bias=False)
+
+
+def _replaced_biases(block: Block) -> None:
+    block.attn.value.bias = nn.Parameter(torch.ones(16))
+
+
+def _added_bias(block: Block) -> None:
+    block.attn.output.bias = nn.Parameter(torch.ones(32))
+
+
+def _transposed(block: Block) -> None:
+    block.attn.output.weight.data = block.attn.output.weight.data.T
+
+
+def _transposed_query(block: Block) -> None:
+    block.attn.query.weight.data = block.attn.query.weight.data.T
+
+
+def _other_module(block: Block) -> None:
+    block.mlp.down = nn.Sequential(Linear(64, 32), nn.ReLU())
+
+
+def _parametrized(block: Block) -> None:
+    parametrize.register_parametrization(block.attn.output, "weight", nn.Hardtanh(0, 1))
+
+
+def _pruned(block: Block) -> None:
+    prune.l1_unstructured(block.attn.output, "weight", amount=0.5)  # type: ignore[no-untyped-call]
+
+
+def _hooked_before(block: Block) -> None:
+    block.attn.output.register_forward_pre_hook(lambda module, given: (given[0] * 0,))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _replaced_map,
+        _replaced_biases,
+        _added_bias,
+        _transposed,
+        _transposed_query,
+        _other_module,
+        _parametrized,
+        _pruned,
+        _hooked_before,
+    ],
+)
+def test_what_a_block_has_become_since_the_last_step_counts(
+    change: Callable[[Block], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = packed(PLAIN["biases"])
+    trace = capture(model, random_ids(6))
+    before = append(model, trace, 4)
+    change(model.block(1))
+    after = append(model, trace, 4)
+    monkeypatch.setattr(QuickStep, "of", lambda *whatever: None)
+    monkeypatch.setattr(Joined, "one_product", lambda self: None)
+    expected = append(model, trace, 4)
+    assert torch.allclose(after[2].keys.tensor, expected[2].keys.tensor, atol=1e-5)
+    assert not torch.allclose(after[2].keys.tensor, before[2].keys.tensor, atol=1e-2)
+
+
+def test_threads_do_not_write_to_one_anothers_vectors() -> None:
+    model = packed(BASE.changed(width=256, heads=8, head_width=32, mlp_width=1024))
+    expected = continued(model, steps=20)
+    made: list[Trace] = []
+    threads = [Thread(target=lambda: made.append(continued(model, steps=20))) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(made) == 3
+    for trace in made:
+        assert_identical(trace[2].keys.tensor, expected[2].keys.tensor)
+
+
+def test_a_step_within_inference_mode_leaves_the_next_one_alone() -> None:
+    model = packed(BASE)
+    with torch.inference_mode():
+        expected = continued(model)
+    assert_identical(continued(model)[2].keys.tensor, expected[2].keys.tensor)
+
+
+def test_a_run_of_another_precision_or_shape_cannot_go_on() -> None:
+    model = packed(BASE)
+    half = packed(BASE).to(torch.bfloat16)
+    for other in (half, packed(BASE.changed(kv_heads=4))):
+        with pytest.raises(ShapeError, match="cannot follow rows of shape"):
+            append(model, capture(other, random_ids(6)), 4)
 
 
 def test_an_unpacked_model_goes_through_its_modules(taken: list[int]) -> None:
