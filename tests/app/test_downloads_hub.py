@@ -66,8 +66,8 @@ def refusal(name: str) -> str:
     return caught.value.sentence
 
 
-def test_only_what_is_needed_arrives_where_others_find_it(hub: Hub, tmp_path: Path) -> None:
-    place = finished(download_steps("org/small"))
+def test_only_what_is_needed_arrives_where_others_find_it_and_its_bytes_are_counted(hub: Hub, tmp_path: Path) -> None:
+    points, place = outcome("org/small")
     wanted = ["config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "model.safetensors"]
     assert hub.fetched() == wanted
     assert sorted(path.name for path in Path(place).iterdir()) == sorted(wanted)
@@ -75,6 +75,7 @@ def test_only_what_is_needed_arrives_where_others_find_it(hub: Hub, tmp_path: Pa
     assert Path(place) == tmp_path / "hub" / "models--org--small" / "snapshots" / COMMIT
     (listed,) = finished(local_models_steps(tmp_path / "hub"))
     assert (listed.name, listed.path) == ("org/small", place)
+    check_progress([point for point in points if point.total], sum(len(FILES[file]) for file in wanted))
 
 
 def test_what_has_come_is_compared_with_what_the_hub_says_of_it(hub: Hub, tmp_path: Path) -> None:
@@ -88,9 +89,8 @@ def test_what_has_come_is_compared_with_what_the_hub_says_of_it(hub: Hub, tmp_pa
     assert (Path(finished(download_steps("org/small"))) / "model.safetensors").read_bytes() == WEIGHTS
 
 
-def test_progress_counts_bytes_up_to_the_whole(hub: Hub) -> None:
-    points = [point for point in outcome("org/small")[0] if point.total]
-    whole = sum(len(FILES[file]) for file in hub.fetched())
+def check_progress(points: list[Progress], whole: int) -> None:
+    """Hear bytes counted up to the whole."""
     assert {point.total for point in points} == {whole}
     done = [point.done for point in points]
     assert done == sorted(done)

@@ -205,6 +205,7 @@ def reads(connection: Connection, file: Path) -> bool:
     return any(Path(one.path) == file for one in psutil.Process(connection.pid).open_files())
 
 
+@pytest.mark.slow
 def test_a_file_that_ends_the_process_is_named_and_the_run_stays(
     qtbot: QtBot, session: Session, tmp_path: Path
 ) -> None:

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QApplication
 
 from ropewalk.app.engine import connection as connecting
 from ropewalk.app.engine.connection import Connection
-from ropewalk.app.engine.deaths import REFUSAL
+from ropewalk.app.engine.deaths import REFUSAL, explained
 from ropewalk.app.engine.process import ProcessConnection
 from ropewalk.app.processes import packing
 from ropewalk.app.session.session import Session
@@ -369,6 +369,23 @@ def test_a_panels_question_that_ends_two_engines_is_not_asked_again(bench: Bench
     wait_until_drawn(bench.window)
     assert bench.said == [REFUSAL.sentence]
     session.selection.update(query=11)
+    bench.window.failure.dismiss()
+
+
+def test_a_file_that_ends_the_process_that_reads_it_is_named_and_the_engine_stays(bench: Bench) -> None:
+    session, first, before = bench.session, bench.engine, state(bench.session)
+    bench.wish("holds open")
+    open_another(bench)
+    bench.meet()
+    opener = session.engines.prepare()
+    assert isinstance(opener, ProcessConnection)
+    os.kill(opener.pid, signal.SIGSEGV)
+    bench.until(lambda: not session.busy)
+    assert bench.said == [
+        f"another could not be opened: the process that read it ended (SIGSEGV). {explained('SIGSEGV')}"
+    ]
+    assert (bench.engine, session.engines.gone, state(session)) == (first, None, before)
+    assert not bench.window.engine.isVisible()
     bench.window.failure.dismiss()
 
 
