@@ -424,7 +424,10 @@ def attach(
         yield from saved_runs.check_is_origin(origin, path, answered)
     dtype = handle.model_handle.card.dtype
     opened = yield from open_model(path, device, dtype, options=answered)
-    return saved_runs.attached(handle, opened)
+    attached, model = saved_runs.attached(handle, opened), running.decoder_of(opened.checkpoint)
+    if model is not None:
+        model.products = attached.trace.products  # of experiments, which are compared with this run
+    return attached
 
 
 @within_memory

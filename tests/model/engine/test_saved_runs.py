@@ -12,6 +12,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from ropewalk.model.decoder.interventions import AblateHeads, Intervention, RopeScaling, ScaleScores
+from ropewalk.model.decoder.product_names import Products
 from ropewalk.model.engine import engine, saved_runs
 from ropewalk.model.engine.interface import ModelHandle, OpenedTrace, RunHandle
 from ropewalk.model.engine.questions import (
@@ -38,6 +39,7 @@ from ropewalk.model.readings.records import Sampling
 from ropewalk.model.runs.trace import append, capture
 from ropewalk.model.tokens.prompt import Prompt
 from ropewalk.model.trace_files.trace_file import load_trace, save_trace
+from tests.closeness import assert_identical
 from tests.model.checkpoints import reference
 from tests.model.checkpoints.reference import CASES, PROMPT, Case
 
@@ -109,6 +111,19 @@ def goes_on_alike(handle: RunHandle, path: Path, checkpoint: Path) -> None:
 def test_an_attached_run_goes_on_as_the_run_that_was_saved(folder: Path, tmp_path: Path) -> None:
     model = finished(engine.open_model(str(folder), "cpu", "float32"))
     goes_on_alike(run(model, AblateHeads(1, (0, 2)), ScaleScores(1.5)), tmp_path / "run.safetensors", folder)
+
+
+def test_an_experiment_on_an_attached_run_changes_nothing_before_it(
+    llama: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROPEWALK_PRODUCTS", "numpy")
+    engine.save(run(finished(engine.open_model(str(llama), "cpu", "float32")), steps=0), tmp_path / "run.safetensors")
+    monkeypatch.setenv("ROPEWALK_PRODUCTS", "onednn")
+    attached = finished(engine.attach(opened(tmp_path / "run.safetensors").handle, str(llama), "cpu"))
+    ablated = [AblateHeads(1, (0,))]
+    experiment = finished(engine.run(attached.model_handle, Prompt.of_ids(IDS), 2, interventions=ablated))
+    assert experiment.trace.products == attached.trace.products == Products.of("numpy")
+    assert_identical(experiment.trace[1].keys.tensor, attached.trace[1].keys.tensor)
 
 
 @pytest.mark.parametrize("rule", ["yarn", "dynamic"])
