@@ -27,6 +27,7 @@ def show_info(parsed: argparse.Namespace) -> None:
     config, per_token = shown.config, kv_bytes(shown.config, 1, shown.dtype)
     handle = shown.model_handle
     trace = None if handle is None or handle.origin is None else _trace_of(handle)
+    products = multiplied_by(parsed, config) if trace is None else trace["products"]
     if parsed.json:
         print_json(
             {
@@ -43,7 +44,7 @@ def show_info(parsed: argparse.Namespace) -> None:
                 "has_tokenizer": shown.has_tokenizer,
                 "chat_templates": list(shown.chats),
                 "devices": list(shown.devices),
-                "products": multiplied_by(parsed, config),
+                "products": products,
                 "notes": list(shown.notes),
                 "config": asdict(config),
                 **({} if trace is None else {"trace": trace}),
@@ -72,7 +73,7 @@ def show_info(parsed: argparse.Namespace) -> None:
         ("tokenizer", "yes" if shown.has_tokenizer else f"none{': give token ids' if trace is None else ''}"),
         ("chat template", ", ".join(shown.chats) or "none"),
         ("devices", ", ".join(shown.devices)),
-        ("products", multiplied_by(parsed, config)),
+        ("products", products),
         *([] if trace is None else _trace_rows(trace)),
         *(("note", note) for note in shown.notes),
     ]
@@ -117,6 +118,7 @@ def _trace_of(model_handle: ModelHandle) -> dict[str, Any]:
         "bytes": run.trace_bytes,
         "experiments": [intervention.label for intervention in opened.interventions],
         "checkpoint": asdict(file.about.origin) if file.about.origin is not None else None,
+        "products": str(file.trace.products),
         "software": file.version,
     }
 

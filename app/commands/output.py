@@ -23,7 +23,7 @@ from ropewalk.model.progress import finished as unseen
 from ropewalk.model.whole_file import obstacle
 
 Result = TypeVar("Result")
-OF_WEIGHTS = ("adapter", "family", "ignore", "via", "layers")
+OF_WEIGHTS = ("adapter", "family", "ignore", "via", "layers", "products")
 """Options that say how weights are opened."""
 
 

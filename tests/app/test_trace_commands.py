@@ -55,6 +55,16 @@ def test_info_says_what_a_trace_is(run: Run, trace: Path, tiny: Path) -> None:
     assert len(told["checkpoint"]["fingerprint"]) == 64
 
 
+def test_a_trace_says_what_multiplied_and_takes_nothing_else(run: Run, tiny: Path, tmp_path: Path) -> None:
+    path = tmp_path / "run.safetensors"
+    assert run("capture", tiny, "--prompt", "ab", "--products", "onednn", "--out", path)[0] == 0
+    assert "products       onednn\n" in run("info", path)[1]
+    assert json.loads(run("info", path, "--json")[1])["products"] == "onednn"
+    assert run("heads", path, "--products", "numpy")[2] == (
+        f"{path} is a trace, a run without weights; leave --products out.\n"
+    )
+
+
 def test_what_a_trace_says_moves_no_cursor(run: Run, tiny: Path, tmp_path: Path) -> None:
     path = tmp_path / "run.safetensors"
     assert run("capture", tiny, "--prompt", "a\x1b[2J\nb", "--out", path)[0] == 0
