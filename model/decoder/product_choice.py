@@ -323,9 +323,7 @@ def _some(one: Map) -> Map:
 
 def _linear_is_right(product: Product, x: Tensor, one: Map) -> bool:
     expected, allowed = _expected(x, one)
-    stream = expected.flip(0)
-    added = product.added(x, *one, stream)
-    found = [(product.linear(x, *one), expected, allowed), (added, expected + stream, allowed + ROUNDING * added.abs())]
+    found = [(product.linear(x, *one), expected, allowed)]
     if len(x) == 1:
         out = np.empty(len(one[0]), np.float32)
         product.into(one[0], x[0].numpy(), out)()

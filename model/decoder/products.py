@@ -40,9 +40,6 @@ class Product(Protocol):
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """x · Wᵀ + b, [..., N]."""
 
-    def added(self, x: Tensor, weight: Tensor, bias: Tensor | None, stream: Tensor) -> Tensor:
-        """``stream`` [..., N] + x · Wᵀ + b; the stream stays what it was."""
-
     def gated(self, x: Tensor, gate: Map, up: Map, activation: Activation) -> Tensor:
         """act(gate(x)) · up(x), [..., N]."""
 
@@ -56,10 +53,6 @@ class TorchProduct:
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
         """x · Wᵀ + b, [..., N]."""
         return functional.linear(x, weight, bias)
-
-    def added(self, x: Tensor, weight: Tensor, bias: Tensor | None, stream: Tensor) -> Tensor:
-        """``stream`` [..., N] + x · Wᵀ + b, added in place."""
-        return self.linear(x, weight, bias).add_(stream)
 
     def gated(self, x: Tensor, gate: Map, up: Map, activation: Activation) -> Tensor:
         """act(gate(x)) · up(x), multiplied in place."""
@@ -102,7 +95,8 @@ ONEDNN_ACTIVATIONS: Mapping[Activation, tuple[str, str]] = {
 class OneDnnProduct(TorchProduct):
     """oneDNN, which does what follows a product before it writes it: no number goes to memory twice.
 
-    Of one row it is asked for the product the other way round, W · xᵀ, which it does quicker.
+    Of one row it is asked for the product the other way round, W · xᵀ, which it does quicker. It makes code for every
+    number of rows that it meets, about a megabyte for good a product, so that rows are filled up to one of a few numbers.
     """
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -110,29 +104,43 @@ class OneDnnProduct(TorchProduct):
         if x.numel() == x.shape[-1]:
             out: Tensor = _pointwise(weight, x.view(1, -1), None, "none", [], "").view(*x.shape[:-1], -1)
             return out if bias is None else out.add_(bias)
-        made: Tensor = _pointwise(x, weight, bias, "none", [], "")
-        return made
-
-    def added(self, x: Tensor, weight: Tensor, bias: Tensor | None, stream: Tensor) -> Tensor:
-        """``stream`` [..., N] + x · Wᵀ + b."""
-        if x.numel() == x.shape[-1]:
-            return super().added(x, weight, bias, stream)
-        made: Tensor = _pointwise.binary(x, stream.contiguous(), weight, bias, "add")
-        return made
+        return _cut(_pointwise(_filled(x), weight, bias, "none", [], ""), x)
 
     def gated(self, x: Tensor, gate: Map, up: Map, activation: Activation) -> Tensor:
         """act(gate(x)) · up(x), each product bent or multiplied while it is written."""
         if activation not in ONEDNN_ACTIVATIONS or x.numel() == x.shape[-1]:
             return super().gated(x, gate, up, activation)
-        operation, way = ONEDNN_ACTIVATIONS[activation]
-        bent = _pointwise(x, *gate, operation, [], way)
-        made: Tensor = _pointwise.binary(x, bent, *up, "mul")
-        return made
+        (operation, way), rows = ONEDNN_ACTIVATIONS[activation], _filled(x)
+        bent = _pointwise(rows, *gate, operation, [], way)
+        return _cut(_pointwise.binary(rows, bent, *up, "mul"), x)
 
     def into(self, weight: Tensor, x: Array, out: Array) -> Callable[[], object]:
         """A call that writes W · x to ``out`` [N]."""
         matrix, row, target = weight.detach(), torch.from_numpy(x).view(1, -1), torch.from_numpy(out).view(-1, 1)
         return lambda: target.copy_(_pointwise(matrix, row, None, "none", [], ""))
+
+
+def row_count(rows: int) -> int:
+    """So many rows, or up to a quarter more, a twelfth on average: four numbers for each doubling."""
+    step = max(1 << (rows - 1).bit_length() >> 3, 1)
+    return -(-rows // step) * step
+
+
+def _filled(x: Tensor) -> Tensor:
+    """The rows of x, and as many of zeros as :func:`row_count` asks for."""
+    rows = x.view(-1, x.shape[-1])
+    count = row_count(len(rows))
+    if count == len(rows):
+        return rows
+    filled = rows.new_empty(count, rows.shape[1])
+    filled[: len(rows)] = rows
+    filled[len(rows) :] = 0.0
+    return filled
+
+
+def _cut(made: Tensor, x: Tensor) -> Tensor:
+    """What was made of the rows of x, in the shape that these have."""
+    return made[: x.numel() // x.shape[-1]].view(*x.shape[:-1], -1)
 
 
 _pointwise: Any = getattr(torch.ops.mkldnn, "_linear_pointwise", None)  # torch may be built without it
