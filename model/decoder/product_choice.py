@@ -11,12 +11,13 @@ from __future__ import annotations
 import json
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Final, get_args
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -125,6 +126,17 @@ def adopt(model: Decoder, asked: object = None) -> None:
     if products is not None:
         model.products = products
         _share_threads(products)
+
+
+def keep_for(model: Decoder, ids: Sequence[int], products: Products) -> Products:
+    """What a prompt was first run by with a model; what is given, where it was not run yet.
+
+    So a run, the same once more and its experiments can be compared: where nothing was changed, nothing differs.
+    """
+    return _FIRST.setdefault(model, {}).setdefault(hash(tuple(ids)), products)
+
+
+_FIRST: WeakKeyDictionary[Decoder, dict[int, Products]] = WeakKeyDictionary()
 
 
 def find_steps(model: Decoder, asked: object = None) -> Steps[None]:

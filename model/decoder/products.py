@@ -96,7 +96,7 @@ class OneDnnProduct(TorchProduct):
     """oneDNN, which does what follows a product before it writes it: no number goes to memory twice.
 
     Of one row it is asked for the product the other way round, W · xᵀ, which it does quicker. It makes code for every
-    number of rows that it meets, about a megabyte for good a product, so that rows are filled up to one of a few numbers.
+    number of rows that it meets, a megabyte a product for good, so that rows are filled up to one of a few numbers.
     """
 
     def linear(self, x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:

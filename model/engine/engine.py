@@ -240,9 +240,10 @@ def run(
     logits = logits if checkpoint.has_logits else "none"
     running.check_changes(checkpoint, interventions)
     model = running.decoder_of(checkpoint)
-    if model is not None and not interventions:  # an experiment multiplies as the run that it is compared with
-        product_choice.adopt(model, dict(model_handle.options).get(PRODUCTS))
     read, rendered = yield from read_prompt(checkpoint, prompt)
+    if model is not None:
+        product_choice.adopt(model, dict(model_handle.options).get(PRODUCTS))
+        model.products = product_choice.keep_for(model, read, model.products)
     prompted = permuted(read, interventions)
     ids = [*prompted, *decoded]
     check_length(checkpoint.config, len(ids), interventions)
@@ -425,8 +426,9 @@ def attach(
     dtype = handle.model_handle.card.dtype
     opened = yield from open_model(path, device, dtype, options=answered)
     attached, model = saved_runs.attached(handle, opened), running.decoder_of(opened.checkpoint)
-    if model is not None:
-        model.products = attached.trace.products  # of experiments, which are compared with this run
+    trace = attached.trace
+    if model is not None and trace.ids is not None:  # experiments are compared with this run
+        model.products = product_choice.keep_for(model, trace.ids[0, : trace.prefill].tolist(), trace.products)
     return attached
 
 

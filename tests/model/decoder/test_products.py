@@ -30,9 +30,11 @@ from ropewalk.model.decoder.products import (
     product_for,
     row_count,
 )
+from ropewalk.model.engine import engine
 from ropewalk.model.errors import CheckpointError
 from ropewalk.model.progress import finished
 from ropewalk.model.runs.trace import append, capture, replay
+from ropewalk.model.tokens.prompt import Prompt
 from tests.model.small_models import BASE, CONFIGS, make, random_ids
 
 NAMES: tuple[ProductName, ...] = get_args(ProductName)
@@ -378,3 +380,20 @@ def test_what_is_asked_for_goes_before_what_was_measured(auto: Path, monkeypatch
 def test_a_map_is_a_map_of_torch() -> None:
     made = Linear(4, 3)
     assert torch.allclose(made(torch.ones(2, 4)), torch.nn.functional.linear(torch.ones(2, 4), made.weight, made.bias))
+
+
+def test_a_prompt_multiplies_as_when_it_was_first_run(auto: Path) -> None:
+    """So that a pinned run, the same again after the measurement, and an experiment differ nowhere for nothing."""
+    model_handle = finished(engine.open_model(None, "cpu", "float32"))
+    model = model_handle.checkpoint.model
+    pinned = finished(engine.run(model_handle, Prompt("to be or not"), 1, (0, 0))).trace
+    keep(model.config, Choice(Products.of("numpy")))
+    again = finished(engine.run(model_handle, Prompt("to be or not"), 2, (0, 0))).trace
+    ablated = [AblateHeads(2, (1,))]
+    changed = finished(engine.run(model_handle, Prompt("to be or not"), 3, (0, 0), interventions=ablated)).trace
+    other = finished(engine.run(model_handle, Prompt("that is the question"), 4, (0, 0))).trace
+    assert {one.products for one in (pinned, again, changed)} == {BY_TORCH}
+    assert other.products == Products.of("numpy")
+    for layer in range(2):
+        for one, same in zip(pinned[layer].rows, changed[layer].rows, strict=True):
+            assert torch.equal(one.tensor, same.tensor)
