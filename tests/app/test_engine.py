@@ -203,7 +203,7 @@ def test_a_job_pauses_at_every_layer_and_says_how_far_it_is(model_handle: ModelH
 def test_a_prompt_in_chunks_gives_the_same_run(
     model_handle: ModelHandle, handle: RunHandle, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(engine, "chunk_rows", lambda config, tokens: 5)
+    monkeypatch.setattr(engine, "chunk_rows", lambda config, tokens, alone=False: 5)
     chunked = finished(engine.run(model_handle, Prompt("abcdefabcdef"), 7))
     for layer, head in ((0, 0), (1, 3)):
         one, other = (ask(run, AskHead(layer, head)).weights.values for run in (handle, chunked))
