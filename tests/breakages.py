@@ -295,6 +295,12 @@ BREAKAGES = (
     ),
     choice("a library that is wrong is timed", "            if all(is_right", "            if True or all(is_right"),
     choice("what torch was measured with does not matter", "torch.__version__, np", "np"),
+    choice(
+        "a run is compared with one by another library",
+        ".setdefault(hash(tuple(ids)), products)",
+        " and products or products",
+    ),
+    products("oneDNN makes code for every number of rows", "    return -(-rows // step) * step", "    return rows"),
     choice("a library takes torch's place for nothing", "WORTH = 0.95", "WORTH = 1.0"),
     of("model/runs/trace.py", "model/decoder/test_products")(
         "a decode step forgets what its run multiplied by",

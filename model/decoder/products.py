@@ -17,19 +17,18 @@ from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from ropewalk.model.decoder.activations import ACTIVATIONS
+from ropewalk.model.decoder.cache import Array
 from ropewalk.model.decoder.config import Activation
 from ropewalk.model.decoder.product_names import BY_TORCH, ProductName, Products
 
 MANY_ROWS = 32
 """Rows from which on a product is limited by arithmetic rather than by reading its matrix."""
 
-Array = npt.NDArray[np.float32]
 Map = tuple[Tensor, Tensor | None]
 """A matrix W [N, K] and a bias [N], or None."""
 

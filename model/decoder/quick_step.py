@@ -18,19 +18,17 @@ from functools import cache
 from weakref import WeakKeyDictionary
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from ropewalk.model.decoder.activations import ACTIVATIONS
 from ropewalk.model.decoder.attention import Attention, Call, fused_kernel
+from ropewalk.model.decoder.cache import Array
 from ropewalk.model.decoder.config import ModelConfig
 from ropewalk.model.decoder.decoder import Block, Decoder, DenseMlp
 from ropewalk.model.decoder.hooks import HookPoint
 from ropewalk.model.decoder.norms import Norm
 from ropewalk.model.decoder.products import Linear, Product, product_for
-
-Array = npt.NDArray[np.float32]
 
 FEW_PRODUCTS = 1 << 18
 """Products of one kv head's queries and keys that one thread has done before others are awake."""
