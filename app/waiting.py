@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from typing import Final
+
+WAITING: Final[Mapping[str, str]] = {
+    "OMP_WAIT_POLICY": "passive",
+    "GOMP_SPINCOUNT": "10000",
+    "OPENBLAS_THREAD_TIMEOUT": "14",  # 2^14 cycles
+}
+"""Some microseconds for more work, and then sleep: a run is many small steps, but spinning threads starve the window."""
 
 
 def wait_briefly() -> None:
-    """Let them wait some microseconds for more work, and then sleep.
-
-    Spinning threads would starve the window, and one another; but a run is many small steps.
-    """
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
-    os.environ.setdefault("GOMP_SPINCOUNT", "10000")
-    os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "14")  # 2^14 cycles
+    """Let threads wait so, but for what whoever starts the program has set."""
+    for name, value in WAITING.items():
+        os.environ.setdefault(name, value)

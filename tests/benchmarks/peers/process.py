@@ -14,12 +14,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
+from ropewalk.app.waiting import WAITING
+
 ROOT = str(Path(__file__).resolve().parents[3])
 EXACT_MEMORY = {"MALLOC_MMAP_THRESHOLD_": "65536", "MALLOC_TRIM_THRESHOLD_": "0"}
 """Have the C library return what is freed, or resident memory would say what was needed before, not now."""
 
-WAITING = {"OMP_WAIT_POLICY": "passive", "GOMP_SPINCOUNT": "10000", "OPENBLAS_THREAD_TIMEOUT": "14"}
-"""As the window has its engine wait (``app.waiting``)."""
 Numbers = dict[str, Any]
 
 
