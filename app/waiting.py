@@ -11,7 +11,7 @@ WAITING: Final[Mapping[str, str]] = {
     "GOMP_SPINCOUNT": "10000",
     "OPENBLAS_THREAD_TIMEOUT": "14",  # 2^14 cycles
 }
-"""Some microseconds for more work, and then sleep: a run is many small steps, but spinning threads starve the window."""
+"""Some microseconds for more work, then sleep: a run is many small steps, but spinning threads starve the window."""
 
 
 def wait_briefly() -> None:
